@@ -24,7 +24,7 @@ import (
 // wanted says what each route is for, in the words of those who may: "free" (also
 // without credentials), "viewers", "seers" of the video (viewers, but of a private one
 // its owner), "clippers" (seers who may upload), "owners" of the video, "uploaders",
-// "operators". It repeats the rules of package access on purpose: a rule that somebody
+// "operators". It repeats the rules of package access on purpose: a rule that a person
 // changes by mistake is found here.
 const wanted = `
 free GET /livez
@@ -107,21 +107,21 @@ operators GET /debug/pprof/*name
 
 // The people of the matrix.
 const (
-	nobody   = "nobody"   // shows nothing
+	visitor  = "visitor"  // shows nothing
 	viewer   = "viewer"   // a key that may watch
-	stranger = "stranger" // a key that may upload, of somebody else
+	stranger = "stranger" // a key that may upload, of another owner
 	owner    = "owner"    // a key that may upload, whose videos these are
 	lookerOn = "looker"   // a key that may only watch, of the owner
 	operator = "operator" // holds the token
 	newcomer = "newcomer" // a key of the owner with a role of a later release; not in the matrix
 )
 
-var people = []string{nobody, viewer, stranger, owner, lookerOn, operator}
+var people = []string{visitor, viewer, stranger, owner, lookerOn, operator}
 
 // membersOnly is a visibility of a later release.
 const membersOnly video.Visibility = "members"
 
-// allowed says whether somebody may use a route for a video, and whether he sees the
+// allowed says whether a person may use a route for a video, and whether he sees the
 // video at all. It is written down, not computed as package access does.
 func allowed(class, who string, v video.Visibility) (may, sees bool) {
 	sees = v == video.Public || v == video.Unlisted || who == owner || who == lookerOn || who == operator
@@ -215,7 +215,7 @@ func TestMatrix(t *testing.T) {
 			name := route.Method + " " + route.Path
 			class := classes[name]
 			if class == "" {
-				t.Errorf("nobody has said who may %s: add it to package access and to this test", name)
+				t.Errorf("no rule says who is allowed to %s: add it to package access and to this test", name)
 			}
 			seen[name] = true
 			for visibility, id := range videos {
@@ -323,7 +323,7 @@ func (c *community) tryRoute(url, unknown, name, class, who string, visibility v
 		if status != http.StatusNotFound || otherStatus != status || other != body || err != nil {
 			return fmt.Errorf("%s: %d %+v, but an unknown video: %d %+v, %v", cell, status, body, otherStatus, other, err)
 		}
-	case who == nobody:
+	case who == visitor:
 		if status != http.StatusUnauthorized || body.Code != "unauthorized" {
 			return fmt.Errorf("%s: %d %s, want 401", cell, status, body.Code)
 		}
@@ -390,7 +390,7 @@ func TestStrangersSeeNothing(t *testing.T) {
 		{"POST", path + "/cancel", nil, nil, 202},
 		{"DELETE", path, nil, nil, 202},
 	} {
-		for _, who := range []string{nobody, viewer, stranger} {
+		for _, who := range []string{visitor, viewer, stranger} {
 			c.as(who, step.method, step.path, step.body, step.headers...).want(t, 404, "not_found")
 		}
 		if got := c.as(owner, step.method, step.path, step.body, step.headers...); got.StatusCode != step.status {
@@ -409,7 +409,7 @@ func TestWorkOfOthers(t *testing.T) {
 	c.as(stranger, "PATCH", path, `{"title":"Theirs"}`, "If-Match", "*").want(t, 403, "forbidden")
 	c.as(stranger, "DELETE", path, nil).want(t, 403, "forbidden")
 	c.as(viewer, "POST", "/api/v1/videos", `{"title":"a"}`).want(t, 403, "forbidden")
-	c.as(nobody, "POST", "/api/v1/videos", `{"title":"a"}`).want(t, 401, "unauthorized")
+	c.as(visitor, "POST", "/api/v1/videos", `{"title":"a"}`).want(t, 401, "unauthorized")
 	c.as(owner, "POST", "/api/v1/videos", `{"title":"a","priority":"high"}`).want(t, 403, "forbidden")
 	c.as(owner, "PATCH", path, `{"priority":"high"}`, "If-Match", "*").want(t, 403, "forbidden")
 	c.as(operator, "PATCH", path, `{"priority":"high"}`, "If-Match", "*").want(t, 200, "")
@@ -493,11 +493,11 @@ func TestOpenOnLoopback(t *testing.T) {
 		t.Errorf("owner %q, %v", rec.Video.Owner, err)
 	}
 	if page := string(s.get("/upload").body); !strings.Contains(page, "Nobody signs in here") {
-		t.Error("the page does not say that nobody signs in")
+		t.Error("the page does not say that there is no sign-in")
 	}
 	guarded := openCommunity(t, nil)
 	if page := string(guarded.get("/upload").body); strings.Contains(page, "Nobody signs in here") {
-		t.Error("the page says that nobody signs in, where people do")
+		t.Error("the page says that there is no sign-in, where there is one")
 	}
 }
 
@@ -511,7 +511,7 @@ func TestWorkersAreForOwners(t *testing.T) {
 	if _, err := c.videos.Claim(t.Context(), workflow.Key{ID: video.ID(id), Generation: 1, Step: workflow.StepProbe}, "message", "host-of-ours-7", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
-	for who, told := range map[string]bool{owner: true, operator: true, stranger: false, nobody: false} {
+	for who, told := range map[string]bool{owner: true, operator: true, stranger: false, visitor: false} {
 		for _, path := range []string{"/steps", "/journey"} {
 			a := c.as(who, "GET", "/api/v1/videos/"+id+path, nil)
 			if a.StatusCode != http.StatusOK || bytes.Contains(a.body, []byte("host-of-ours")) != told {

@@ -50,7 +50,7 @@ func TestAudit(t *testing.T) {
 	// None of these is written down.
 	c.as(owner, "GET", "/api/v1/videos?owner=me", nil).want(t, 200, "")
 	c.as(stranger, "DELETE", path, nil).want(t, 404, "")
-	c.as(nobody, "POST", "/api/v1/videos", `{"title":"a"}`).want(t, 401, "")
+	c.as(visitor, "POST", "/api/v1/videos", `{"title":"a"}`).want(t, 401, "")
 	c.as("a guess", "POST", "/api/v1/ops/queues/index/clear", nil).want(t, 401, "")
 
 	want := []struct {

@@ -295,7 +295,7 @@ func TestBoardHasOneReader(t *testing.T) {
 	}
 	azuritetest.Eventually(t, 10*time.Second, func() error {
 		if metrics := string(s.send(s.request(http.MethodGet, s.admin+"/metrics", nil)).body); !strings.Contains(metrics, "\ncutroom_board_watchers 0\n") {
-			return errors.New("somebody looks")
+			return errors.New("the board is looked at")
 		}
 		return nil
 	})

@@ -129,7 +129,7 @@ func TestClipIsAskedForOnce(t *testing.T) {
 	f.call(http.MethodPost, f.clips(), body).want(t, 404, "not_found")
 }
 
-// TestClipThatFailed says why, and is tried again when somebody asks again.
+// TestClipThatFailed says why, and is tried again when it is asked for again.
 func TestClipThatFailed(t *testing.T) {
 	t.Parallel()
 	f := ready(t)

@@ -262,7 +262,7 @@ func TestSlowDownloadIsNotCutOff(t *testing.T) {
 }
 
 // TestFairClientsKeepTheirConnection: a client that sends what it announced is not
-// punished, neither for a body that nobody wanted nor for requests in a row.
+// punished, neither for a body that was not wanted nor for requests in a row.
 func TestFairClientsKeepTheirConnection(t *testing.T) {
 	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
@@ -283,14 +283,14 @@ func TestFairClientsKeepTheirConnection(t *testing.T) {
 			t.Errorf("%d %s, closed: %v, %v; want %d", resp.StatusCode, text, resp.Close, err, status)
 		}
 	}
-	// Three at once, one of which nobody reads.
+	// Three at once, one of which is not read.
 	if _, err := io.WriteString(conn, "POST /api/v1/videos"+head+body+"POST /nothing"+head+body+"POST /api/v1/videos"+head+body); err != nil {
 		t.Fatal(err)
 	}
 	want(http.StatusCreated)
 	want(http.StatusNotFound)
 	want(http.StatusCreated)
-	// One in pieces, for longer than a body that nobody reads would have.
+	// One in pieces, for longer than a body that is not read would have.
 	if _, err := io.WriteString(conn, "POST /api/v1/videos"+head); err != nil {
 		t.Fatal(err)
 	}

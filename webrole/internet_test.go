@@ -41,7 +41,7 @@ func untilLimited(t *testing.T, often int, ask func() answer) int {
 }
 
 // TestRateLimit: each client has its own limit, which counts before the token is
-// looked at, and nobody chooses which client he is.
+// looked at, and a client cannot choose which one it is.
 func TestRateLimit(t *testing.T) {
 	t.Parallel()
 	s := start(t, map[string]string{
@@ -88,7 +88,7 @@ func TestRateLimit(t *testing.T) {
 	}
 }
 
-// TestOperationsInPublic: on the public listener operations are there when somebody says
+// TestOperationsInPublic: on the public listener operations are there when a setting says
 // so, and where others are let in only with a token. Nothing else puts them there: a
 // proxy on this host reaches a listener on loopback, too, and may call it 127.0.0.1.
 func TestOperationsInPublic(t *testing.T) {
@@ -181,7 +181,7 @@ var policy = map[string]string{
 
 // TestHeadersOfEveryRoute: whatever a route answers, to an operator and to a stranger, has
 // the security headers, and nothing but a static file may be kept without being asked for
-// again. A route that nobody asks here fails the test.
+// again. A route that is not asked for here fails the test.
 func TestHeadersOfEveryRoute(t *testing.T) {
 	t.Parallel()
 	c := openAll(t)
@@ -190,7 +190,7 @@ func TestHeadersOfEveryRoute(t *testing.T) {
 	for base, routes := range c.listeners() {
 		for _, route := range append(routes, gin.RouteInfo{Method: http.MethodGet, Path: "/no/such/address"}, gin.RouteInfo{Method: http.MethodPut, Path: "/"}) {
 			delete(unasked, route.Method+" "+route.Path)
-			for _, who := range []string{operator, nobody} {
+			for _, who := range []string{operator, visitor} {
 				name := fmt.Sprintf("%s %s as %s", route.Method, route.Path, who)
 				h := c.headersOf(who, route.Method, base+addressOf(route, fillWith(id)))
 				for header, want := range map[string]string{

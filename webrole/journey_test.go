@@ -78,7 +78,7 @@ func TestJourneyHasEveryAttemptAndWait(t *testing.T) {
 		t.Errorf("something runs: the axis must end now, %v, and ends at %v", j.Now, j.To)
 	}
 	if other := of(t, j, workflow.StepEncode, 1); other.State != api.RunQueued || other.WaitingSince == nil || len(other.Attempts) != 0 {
-		t.Errorf("the chunk that nobody has claimed: %+v, want queued since the plan", other)
+		t.Errorf("the chunk that was not claimed: %+v, want queued since the plan", other)
 	}
 	if probe := of(t, j, workflow.StepProbe, 0); probe.State != api.RunDone || probe.QueuedAt == nil || probe.QueuedAt.Before(j.From) {
 		t.Errorf("probe: %+v", probe)

@@ -26,7 +26,7 @@ func TestLabIsPassedOn(t *testing.T) {
 	address := strings.Replace(bench.URL, "http://", "http://lab:"+token+"@", 1)
 
 	s := startOps(t, map[string]string{"CUTROOM_LAB": address})
-	got := s.call(http.MethodPost, "/lab/kill", `{"worker":"workerrole-1"}`, "Authorization", "Bearer of-somebody-else", "Cookie", "a=b")
+	got := s.call(http.MethodPost, "/lab/kill", `{"worker":"workerrole-1"}`, "Authorization", "Bearer of-another", "Cookie", "a=b")
 	if got.StatusCode != http.StatusAccepted || string(got.body) != `{"says":"done"}` || got.Header.Get("Content-Security-Policy") == "" {
 		t.Errorf("answer: %d %s", got.StatusCode, got.body)
 	}

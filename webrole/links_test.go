@@ -31,14 +31,14 @@ func linkOf(t *testing.T, id string, life time.Duration, keys ...string) string 
 }
 
 // TestLinksPlay: with an address that has a token anyone who has it plays one private
-// video; with one that is spoilt, over, of another video or of a key that nobody has
-// any more, there is no such video. Keys rotate.
+// video; with one that is spoilt, over, of another video or of a key that is gone,
+// there is no such video. Keys rotate.
 func TestLinksPlay(t *testing.T) {
 	t.Parallel()
 	for _, anonymous := range []string{"on", "off"} {
 		c := openCommunity(t, map[string]string{"WEBROLE_ANONYMOUS": anonymous, "WEBROLE_PLAYBACK_KEYS": newLinkKey + " " + linkKey})
 		id, other := c.announce(owner, video.Private), c.announce(owner, video.Private)
-		ask := func(path string) answer { return c.as(nobody, "GET", path, nil) }
+		ask := func(path string) answer { return c.as(visitor, "GET", path, nil) }
 		for _, key := range []string{linkKey, newLinkKey} {
 			base := linkOf(t, id, time.Hour, key)
 			ask(base+"/master.m3u8").want(t, 404, "not_playable_yet") // let in
@@ -48,7 +48,7 @@ func TestLinksPlay(t *testing.T) {
 				token[:len(token)-1], token + "a", strings.ToUpper(token), "~" + mac, "~." + mac, end + ".", "~ffffffffff." + mac, "~", "~-1." + mac,
 				strings.TrimPrefix(linkOf(t, other, time.Hour, key), "/v/"+other+"/"),
 				strings.TrimPrefix(linkOf(t, id, -3*time.Hour, key), "/v/"+id+"/"),
-				strings.TrimPrefix(linkOf(t, id, time.Hour, "a key that nobody has any more ..."), "/v/"+id+"/"),
+				strings.TrimPrefix(linkOf(t, id, time.Hour, "a key that is no longer there ..."), "/v/"+id+"/"),
 			}
 			for _, bad := range spoilt {
 				ask("/v/"+id+"/"+bad+"/master.m3u8").want(t, 404, "not_found")

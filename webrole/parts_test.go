@@ -246,7 +246,7 @@ func TestPartsOfWrongLengthMakeRoom(t *testing.T) {
 	}
 }
 
-// TestUploadBeginsAnew: another file is refused until somebody says that what was sent
+// TestUploadBeginsAnew: another file is refused until the client says that what was sent
 // is to be given up; then nothing of it is left. What is no video is refused with its
 // first part, and leaves nothing.
 func TestUploadBeginsAnew(t *testing.T) {
@@ -323,7 +323,7 @@ func TestPutContinuesParts(t *testing.T) {
 }
 
 // TestTwoClientsSendParts: of two different files of one size each part is of the client that
-// was first, nobody's complete takes a mixture, and two clients with the same file help
+// was first, complete takes no mixture, and two clients with the same file help
 // each other.
 func TestTwoClientsSendParts(t *testing.T) {
 	t.Parallel()

@@ -151,7 +151,7 @@ func TestWhatStepsLeaveIsLinkedAndServed(t *testing.T) {
 	if string(got.body) != "la la" || got.Header.Get("Content-Type") != "text/plain" || !strings.Contains(got.Header.Get("Cache-Control"), "immutable") {
 		t.Errorf("%s: %q %v", url, got.body, got.Header)
 	}
-	for _, none := range []string{"files/" + name + "/other.txt", "files/nobody/notes.txt", "files/" + name} {
+	for _, none := range []string{"files/" + name + "/other.txt", "files/none/notes.txt", "files/" + name} {
 		f.play(none).want(t, http.StatusNotFound, "")
 	}
 	f.call(http.MethodPost, "/videos/"+string(f.id)+"/retry", nil).want(t, http.StatusConflict, "")

@@ -148,7 +148,7 @@ var visits = []visit{
 	{"listRegistrations", get("/events/{event}/registrations?limit=5")},
 	{"importRegistrations", func(w *world) func() answer {
 		return func() answer {
-			late := []map[string]any{{"bib": 99_999 - w.runners, "name": "Late", "sex": "F", "age": 30}} // somebody new
+			late := []map[string]any{{"bib": 99_999 - w.runners, "name": "Late", "sex": "F", "age": 30}} // a new runner
 			return w.call(http.MethodPost, "/events/"+w.event+"/registrations", late)
 		}
 	}},

@@ -12,7 +12,7 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
-// refusedFor fails unless a quota refused, with a status and what is left.
+// refusedFor fails unless a quota refused, with a status and the rest of the quota.
 func (a answer) refusedFor(t *testing.T, status int, name api.QuotaName, left int64) {
 	t.Helper()
 	a.want(t, status, "quota_exceeded")
@@ -125,7 +125,7 @@ func TestQuotaOfTheBuiltInOwner(t *testing.T) {
 	}
 }
 
-// Owners find all that is theirs, and nobody else's, newest first.
+// Owners find all that is theirs, and nothing else, newest first.
 func TestMyVideos(t *testing.T) {
 	t.Parallel()
 	c := openCommunity(t, nil)
@@ -155,7 +155,7 @@ func TestMyVideos(t *testing.T) {
 	if list := decode[api.VideoList](t, c.as(viewer, "GET", "/api/v1/videos?owner=me", nil), http.StatusOK); len(list.Items) != 0 {
 		t.Errorf("a viewer owns %v", list.Items)
 	}
-	c.as(nobody, "GET", "/api/v1/videos?owner=me", nil).want(t, 401, "unauthorized")
+	c.as(visitor, "GET", "/api/v1/videos?owner=me", nil).want(t, 401, "unauthorized")
 	c.as(owner, "GET", "/api/v1/videos?owner=ann", nil).want(t, 400, "invalid_parameter")
 	c.as(owner, "GET", "/api/v1/videos?owner=me&channel=main", nil).want(t, 400, "invalid_parameter")
 	page := decode[api.VideoList](t, c.as(owner, "GET", "/api/v1/videos?owner=me&limit=1", nil), http.StatusOK)

@@ -44,7 +44,7 @@ func TestSearchAnswers(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", query, diff)
 		}
 		if r.DidYouMean != nil || r.Facets != nil {
-			t.Errorf("%s: nobody asked for %+v, %+v", query, r.DidYouMean, r.Facets)
+			t.Errorf("%s: not asked for: %+v, %+v", query, r.DidYouMean, r.Facets)
 		}
 	}
 	r := search("q=old%20harbuor&channel=sea")

@@ -86,7 +86,7 @@ func TestSeekAsksForWhatIsMissing(t *testing.T) {
 }
 
 // TestSeekShowsAPreview: while a worker makes the chunk that a viewer went to, a preview
-// plays, at addresses that nobody keeps. When the chunk is there the preview has ended.
+// plays, at addresses that are not kept. When the chunk is there the preview has ended.
 func TestSeekShowsAPreview(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil, func(p *video.Plan) {

@@ -39,9 +39,9 @@ type issuer struct {
 	mu    sync.Mutex
 	key   *ecdsa.PrivateKey // the one that is published
 	id    string
-	asked url.Values // the parameters with which somebody was sent here
+	asked url.Values // the parameters with which a browser was sent here
 	used  map[string]bool
-	// exchanges is how often somebody came with a code.
+	// exchanges is how often a code was brought.
 	exchanges int
 	answer    func(claims map[string]any) string // the ID token
 }
@@ -213,12 +213,12 @@ func TestSignInRefuses(t *testing.T) {
 			return base64.RawURLEncoding.EncodeToString([]byte(head)) + "." + base64.RawURLEncoding.EncodeToString(payload) + "."
 		}
 	}
-	earlier := rand.Text() // the nonce of somebody's sign-in of yesterday
+	earlier := rand.Text() // the nonce of a sign-in of yesterday
 	for name, answer := range map[string]func(map[string]any) string{
 		"another issuer": with("iss", "https://id.example.org"), "another audience": with("aud", "them"), "no audience": with("aud", nil),
 		"two audiences and no party": with("aud", []string{"us", "them"}), "another party": with("azp", "them"),
 		"expired": with("exp", time.Now().Add(-time.Minute).Unix()), "no expiry": with("exp", nil), "not yet valid": with("nbf", time.Now().Add(10*time.Minute).Unix()),
-		"a replayed nonce": with("nonce", earlier), "no nonce": with("nonce", nil), "nobody": with("sub", nil),
+		"a replayed nonce": with("nonce", earlier), "no nonce": with("nonce", nil), "no subject": with("sub", nil),
 		"algorithm none": unsigned("none"), "no signature": unsigned("ES256"),
 		"HS256 with the public key": by(jose.HS256, public), "HS256 with the client's secret": by(jose.HS256, []byte("client-secret-of-thirty-two-bytes")),
 		"another key": by(jose.ES256, stranger), "no token": func(map[string]any) string { return "" }, "nonsense": func(map[string]any) string { return "a.b.c" },
@@ -232,7 +232,7 @@ func TestSignInRefuses(t *testing.T) {
 		}
 	}
 
-	ahead := newGuest(s) // of a clock that is a little fast nobody is kept out
+	ahead := newGuest(s) // a clock that is a little fast keeps no user out
 	i.answer = with("nbf", time.Now().Add(2*time.Minute).Unix())
 	if a := ahead.visit(http.MethodGet, ahead.leave(i, "/"), nil); a.StatusCode != http.StatusFound {
 		t.Errorf("a token of a clock that is two minutes fast: %d %s", a.StatusCode, a.body)

@@ -30,12 +30,12 @@ func TestStrangersLearnNothing(t *testing.T) {
 			if !strings.Contains(route.Path, ":id") {
 				continue
 			}
-			for _, who := range []string{nobody, viewer, stranger} {
+			for _, who := range []string{visitor, viewer, stranger} {
 				// Of several tries the cheapest counts: a key is read again every 5 s.
 				var cost [2]int64
 				var said [2]string
 				for try := range 3 {
-					for i, id := range []string{c.announce(owner, video.Private), string(video.NewID())} { // nobody has asked for them
+					for i, id := range []string{c.announce(owner, video.Private), string(video.NewID())} { // not asked for before
 						before := tap.Requests()
 						status, text := c.said(who, route.Method, base+addressOf(route, fillWith(id)), id)
 						spent := tap.Requests() - before
@@ -98,7 +98,7 @@ func TestStrangersWaitAlike(t *testing.T) {
 			if !strings.Contains(route.Path, ":id") {
 				continue
 			}
-			for _, who := range []string{nobody, viewer, stranger} {
+			for _, who := range []string{visitor, viewer, stranger} {
 				asked++
 				private, none := measure(who, route.Method, base, route)
 				apart := func() bool { return private > timedFactor*none+timedSlack || none > timedFactor*private+timedSlack }

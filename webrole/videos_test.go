@@ -114,7 +114,7 @@ func TestIdempotencyKey(t *testing.T) {
 	other := s.call(http.MethodPost, "/videos", `{"title":"C","tags":["x"]}`, key...)
 	other.want(t, 409, "idempotency_mismatch")
 	if strings.Contains(string(other.body), first.Id) {
-		t.Errorf("mismatch names the video, which may be somebody else's: %s", other.body)
+		t.Errorf("mismatch names the video, which may be another user's: %s", other.body)
 	}
 	if v := decode[api.Video](t, s.call(http.MethodPost, "/videos", `{"title":"A","tags":["x"]}`, "Idempotency-Key", "another"), http.StatusCreated); v.Id == first.Id {
 		t.Error("two keys made one video")

@@ -268,7 +268,7 @@ func TestReadinessFollowsTheBreaker(t *testing.T) {
 
 	reason := fmt.Sprintf("trouble with %s since ", azstorage.Blobs)
 	outage.Begin(inject.Burst{Service: azstorage.Blobs, Fault: inject.ServerBusy})
-	ids := s.upload(t, clip(t, 2), 3) // what nobody works on meets no trouble
+	ids := s.upload(t, clip(t, 2), 3) // an item that is not worked on meets no trouble
 	azuritetest.Eventually(t, time.Minute, answers("/readyz", http.StatusServiceUnavailable, "not ready: "+reason))
 	azuritetest.Eventually(t, 20*time.Second, func() error {
 		w, err := s.row(t, "probed")

@@ -90,7 +90,7 @@ func TestAttemptsAreMeasured(t *testing.T) {
 		t.Errorf("%v attempts, want 3", sum)
 	}
 	if sum := value(t, m, "cutroom_step_seconds"); sum != 4 {
-		t.Errorf("%v s of attempts, want 4: nobody knows how long the lost one took", sum)
+		t.Errorf("%v s of attempts, want 4: how long the lost one took is unknown", sum)
 	}
 }
 

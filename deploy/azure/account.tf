@@ -54,7 +54,7 @@ resource "azapi_resource" "blobs" {
 # What may be deleted only the rows know: the janitor deletes blobs that no row names,
 # a purge those of a deleted video. So no rule here deletes. Uploads are read while
 # their video is made, and later for a clip or to make it again: they move to the cool
-# tier. What viewers get stays hot. Blocks that nobody commits Azure drops after a week.
+# tier. What viewers get stays hot. Blocks that are not committed Azure drops after a week.
 resource "azapi_resource" "lifecycle" {
   type      = "Microsoft.Storage/storageAccounts/managementPolicies@2023-05-01"
   name      = "default"

@@ -38,7 +38,7 @@ func reach(t *testing.T, tab context.Context, selector string) {
 		}](t, tab, fmt.Sprintf(focused, selector))
 		if at.Hit {
 			if !at.Seen || !at.Within {
-				t.Errorf("%s has the focus, and nobody sees it (in the window: %t)", selector, at.Within)
+				t.Errorf("%s has the focus, and cannot be seen (in the window: %t)", selector, at.Within)
 			}
 			return
 		}

@@ -106,8 +106,8 @@ func TestMyVideos(t *testing.T) {
 	until(t, mine, "the list comes back", `document.getElementById('broken').hidden && document.querySelectorAll('#videos li').length === 3`)
 
 	visit(t, stranger, s.BaseURL()+"/mine")
-	until(t, stranger, "nobody is signed in", `document.querySelector('main').textContent.includes('Nobody is signed in')`)
-	inspect(t, stranger, "mine-nobody")
+	until(t, stranger, "no user is signed in", `document.querySelector('main').textContent.includes('Nobody is signed in')`)
+	inspect(t, stranger, "mine-signed-out")
 
 	t.Run("private", func(t *testing.T) {
 		visit(t, mine, s.BaseURL()+"/watch/"+v.Id)

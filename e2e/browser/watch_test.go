@@ -42,7 +42,7 @@ func TestWatchPage(t *testing.T) {
 		until(t, tab, "the playlist is there", `performance.getEntriesByType('resource').some((e) => e.name.endsWith('.m3u8'))`)
 		time.Sleep(time.Second) // in which a player that loads by itself has loaded
 		if got := eval[float64](t, tab, `performance.getEntriesByType('resource').filter((e) => /\/v\/.*\.(m4s|mp4)/.test(e.name)).length`); got != 0 {
-			t.Errorf("%.0f parts of the film were loaded before somebody plays it", got)
+			t.Errorf("%.0f parts of the film were loaded before it is played", got)
 		}
 	})
 
@@ -99,7 +99,7 @@ func TestWatchPage(t *testing.T) {
 		if err := chromedp.Do(tab, chromedp.WaitVisible(`#edit-title`)); err != nil {
 			t.Fatal(err)
 		}
-		somebody := func(edit client.VideoEdit) {
+		another := func(edit client.VideoEdit) {
 			t.Helper()
 			now, err := user.API().GetVideoWithResponse(t.Context(), v.Id)
 			if err != nil || now.JSON200 == nil {
@@ -110,19 +110,19 @@ func TestWatchPage(t *testing.T) {
 				t.Fatalf("edit: %v %v", theirs, err)
 			}
 		}
-		title := "As somebody calls it"
-		somebody(client.VideoEdit{Title: &title, Tags: &[]string{"theirs"}})
+		title := "As another calls it"
+		another(client.VideoEdit{Title: &title, Tags: &[]string{"theirs"}})
 		save := `#edit-form button[type=submit]`
 		reach(t, tab, `#edit-title`)
 		retype(t, tab, "As it is now")
 		press(t, tab, save, kb.Enter)
-		until(t, tab, "the page says what somebody else changed", `document.getElementById('edit-trouble').textContent.includes('title is now “As somebody calls it”')`)
+		until(t, tab, "the page says what another user changed", `document.getElementById('edit-trouble').textContent.includes('title is now “As another calls it”')`)
 		inspect(t, tab, "conflict")
-		somebody(client.VideoEdit{Tags: &[]string{"theirs", "too"}}) // another field is no conflict
+		another(client.VideoEdit{Tags: &[]string{"theirs", "too"}}) // another field is no conflict
 		press(t, tab, save, kb.Enter)
 		until(t, tab, "the new title", `document.getElementById('title').textContent === 'As it is now' && !document.getElementById('edit').open`)
 		until(t, tab, "the focus is where it was", `document.activeElement.id === 'edit-open'`)
-		until(t, tab, "the tags of somebody else", `document.getElementById('facts').textContent.includes('theirs, too')`)
+		until(t, tab, "the tags of another user", `document.getElementById('facts').textContent.includes('theirs, too')`)
 	})
 
 	t.Run("race", func(t *testing.T) {

@@ -76,7 +76,7 @@ func TestCancelRetryReprocess(t *testing.T) {
 		return false
 	})
 	if plays == 0 {
-		t.Error("nobody looked at the playlist during the reprocessing")
+		t.Error("no viewer looked at the playlist during the reprocessing")
 	}
 	second := l.ready(id) // and what comes after ready has ended, too
 	for _, step := range second.Steps {

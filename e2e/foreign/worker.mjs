@@ -16,7 +16,7 @@ import { QueueClient } from "@azure/storage-queue";
 
 const handlers = {
   "cutroom.work.greet.v1": async ({ name }) => {
-    if (!name) throw new Error("nobody to greet");
+    if (!name) throw new Error("no name to greet");
     await sleep(50);
   },
 };
@@ -66,7 +66,7 @@ while (!draining) {
       await work(message);
     } catch (error) {
       // A stale receipt (400 PopReceiptMismatch, 404 MessageNotFound): the message is
-      // somebody else's by now (Q17). Anything else: it comes back by itself.
+      // another consumer's by now (Q17). Anything else: it comes back by itself.
       console.error(message.messageId, error.code ?? error);
     }
   }

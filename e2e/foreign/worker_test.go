@@ -147,7 +147,7 @@ func TestForeignWorkerKeepsWhatItDoesNotKnow(t *testing.T) {
 	queuetest.WaitEmpty(t, queues.Queue(queue))
 	mu.Lock()
 	defer mu.Unlock()
-	if f := got["failing"]; f.Failures == 0 || !strings.Contains(f.LastError, "nobody to greet") {
+	if f := got["failing"]; f.Failures == 0 || !strings.Contains(f.LastError, "no name to greet") {
 		t.Errorf("the failure is not recorded: %+v", f)
 	}
 	if got["newer"].Snoozes == 0 || got["other"].Snoozes == 0 || got["newer"].Failures+got["other"].Failures > 0 {

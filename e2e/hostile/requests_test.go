@@ -148,7 +148,7 @@ func (g *guarded) prepare(t *testing.T) {
 		t.Fatalf("delete: %d %s", r.status, r.body)
 	}
 	var key client.MadeKey
-	g.ask(t, "POST", "/ops/keys", `{"name":"of a test","owner":"somebody","role":"uploader"}`).into(t, http.StatusCreated, &key)
+	g.ask(t, "POST", "/ops/keys", `{"name":"of a test","owner":"another","role":"uploader"}`).into(t, http.StatusCreated, &key)
 	g.stranger = "Bearer " + key.Text
 }
 
@@ -254,7 +254,7 @@ func (g *guarded) requests(t *testing.T) []request {
 		{19, "sort by title without channel", "GET", "/videos?sort=title", nil, nil, 400, "invalid_parameter"},
 		{0, "empty channel", "GET", "/videos?channel=", nil, nil, 400, "invalid_parameter"},
 		{0, "search of 201 words", "GET", "/search?q=a" + words(200), nil, nil, 400, "invalid_parameter"},
-		{0, "parameter that nobody knows", "GET", "/videos?next=//evil.example", nil, nil, 400, "invalid_parameter"},
+		{0, "unknown parameter", "GET", "/videos?next=//evil.example", nil, nil, 400, "invalid_parameter"},
 		{21, "moment before the start", "POST", mine + "/seek", `{"at":-1}`, nil, 400, "invalid_body"},
 		{21, "chunk before the first", "GET", "/v/" + g.mine + "/master.m3u8?from=-1", nil, nil, 400, "invalid_parameter"},
 		{22, "chunk 2^63", "GET", "/v/" + g.mine + "/master.m3u8?from=9223372036854775808", nil, nil, 400, "invalid_parameter"},
@@ -265,7 +265,7 @@ func (g *guarded) requests(t *testing.T) []request {
 
 		{26, "no token", "GET", "/videos", nil, []string{"Authorization", ""}, 401, "unauthorized"},
 		{26, "guessed token", "GET", "/videos", nil, []string{"Authorization", "Bearer guess"}, 401, "unauthorized"},
-		{31, "somebody else's private video", "GET", "/videos/" + g.private, nil, []string{"Authorization", g.stranger}, 404, "not_found"},
+		{31, "another user's private video", "GET", "/videos/" + g.private, nil, []string{"Authorization", g.stranger}, 404, "not_found"},
 		{31, "edit of it", "PATCH", "/videos/" + g.private, someTitle, []string{"Authorization", g.stranger, "If-Match", "*"}, 404, "not_found"},
 		{32, "deleted video", "GET", "/videos/" + g.deleted, nil, nil, 404, "not_found"},
 		{32, "edit of it", "PATCH", "/videos/" + g.deleted, someTitle, any, 404, "not_found"},

@@ -117,7 +117,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	l.ask("GET", s.BaseURL()+"/watch/nonsense?sig="+known["a token in an address"], "", nil)
 
 	id := l.upload(base, uploader, known)
-	l.allowed["GET /api/v1/videos/"+id] = true // it tells those who may see the video a token that plays it
+	l.allowed["GET /api/v1/videos/"+id] = true // it tells those who are allowed to see the video a token that plays it
 	const burst = 2 * time.Second
 	var begun time.Time
 	stacktest.Eventually(t, "the video is ready", func() bool {

@@ -111,7 +111,7 @@ func fillAll(ctx context.Context, queues *workqueue.Queues) error {
 	for _, f := range fills {
 		lane := workqueue.LaneName(f.queue, f.lane)
 		for i := range f.visible + f.hid {
-			item := workitem.Item{ID: fmt.Sprintf("%s-%d", lane, i), Step: "probe", Subject: "nobody"}
+			item := workitem.Item{ID: fmt.Sprintf("%s-%d", lane, i), Step: "probe", Subject: "none"}
 			if err := queues.Send(ctx, lane, item, 0); err != nil {
 				return err
 			}

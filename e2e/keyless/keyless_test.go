@@ -322,7 +322,7 @@ func (w *world) outage(t *testing.T, ctx context.Context, id string) {
 		return nil
 	})
 	if w.identity.Refused() == 0 {
-		t.Error("nobody asked for a token while there was none")
+		t.Error("no role asked for a token while there was none")
 	}
 	w.identity.SetAway(false)
 	azuritetest.Eventually(t, time.Minute, func() error {

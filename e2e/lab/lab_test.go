@@ -293,7 +293,7 @@ func bounds(t *testing.T, s *drill) {
 		}
 	}
 	if got := s.lab(); len(got.Workers) != 2 || len(got.Storage) != 0 || got.Burst != nil {
-		t.Errorf("a bench that nobody touched: %+v", got)
+		t.Errorf("a bench that was not touched: %+v", got)
 	}
 }
 

@@ -90,7 +90,7 @@ func TestWhatCountsAsFound(t *testing.T) {
 		"a mistake":            {"case false && unicode.IsControl(r), ", "visible is true", true, false},
 		"other words":          {"case false && unicode.IsControl(r), ", "no such words", false, false},
 		"no mistake":           {"case unicode.IsControl(rune(r)), ", "", false, false},
-		"what does not build":  {"case nobody.IsControl(r), ", "", false, true},
+		"what does not build":  {"case unknown.IsControl(r), ", "", false, true},
 		"what does not change": {"", "", false, true},
 	} {
 		m := Mutation{

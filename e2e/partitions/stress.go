@@ -170,7 +170,7 @@ func stressKey(ctx context.Context, o Stress, r *Laboratory, key Key, bare strin
 }
 
 func rowOf(partition, id string) tablestore.Entity {
-	return tablestore.Entity{PartitionKey: partition, RowKey: id, Props: map[string]any{"Viewer": "somebody", "Seconds": 42}}
+	return tablestore.Entity{PartitionKey: partition, RowKey: id, Props: map[string]any{"Viewer": "viewer-1", "Seconds": 42}}
 }
 
 // fill brings rows as the table will have them, in transactions where the key

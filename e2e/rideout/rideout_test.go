@@ -131,7 +131,7 @@ func TestTheApplicationRidesOutPartitionMoves(t *testing.T) {
 	azuritetest.Eventually(t, 90*time.Second, func() error { return leftovers(ctx, account, ids[:]) })
 	answers, bad, slowest := look()
 	if len(bad) > 0 {
-		t.Errorf("%d of %d answers that nobody should have seen:\n%s", len(bad), answers, strings.Join(bad, "\n"))
+		t.Errorf("%d of %d answers that should not have been seen:\n%s", len(bad), answers, strings.Join(bad, "\n"))
 	}
 	stats := proxy.Stats()
 	t.Logf("%d videos; %d looks, the slowest took %v; %s", count, answers, slowest.Round(time.Millisecond), short(stats))
@@ -203,7 +203,7 @@ func live(ctx context.Context, user *journey.User, n int, clip []byte) (id strin
 				return v.Id, nil
 			}
 			if try == 5 {
-				return v.Id, errors.New("edit: somebody else was faster five times")
+				return v.Id, errors.New("edit: another writer was faster five times")
 			}
 		}
 	}

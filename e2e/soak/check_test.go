@@ -251,7 +251,7 @@ func (h *history) judge(t *truth) string {
 		}
 	case h.deleting: // without an answer
 	case state == "gone":
-		return name + " is gone, and nobody deleted it"
+		return name + " is gone, and was not deleted"
 	case h.uploaded && h.clip.frames == 0:
 		if h.clip.code != "" && code != h.clip.code {
 			return fmt.Sprintf("%s is %s %s, want failed %s", name, state, code, h.clip.code)

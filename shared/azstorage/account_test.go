@@ -239,7 +239,7 @@ func TestSignaturesStayOutOfErrors(t *testing.T) {
 	}
 	secret := url.QueryEscape(u.Query().Get("sig"))
 
-	// A client of our own on a signed URL, and nobody listens.
+	// A client of our own on a signed URL, at a port without a listener.
 	u.Host = "127.0.0.1:1"
 	_, transport := http.DefaultClient.Get(u.String())
 	if transport == nil || !strings.Contains(transport.Error(), secret) {
@@ -389,7 +389,7 @@ func TestEnsureCORS(t *testing.T) {
 		}
 	}
 
-	// Somebody else wrote at the same moment, and our change is lost.
+	// Another client wrote at the same moment, and our change is lost.
 	lost := 0
 	unlucky := azuritetest.AccountWith(t, func(cfg *azstorage.Config) {
 		cfg.Transport = transportFunc(func(r *http.Request) (*http.Response, error) {

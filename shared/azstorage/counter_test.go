@@ -143,7 +143,7 @@ func TestCounterCountsEveryTry(t *testing.T) {
 	faults := &inject.Transport{Choose: inject.Once(inject.ServerBusy, 1, func(r *http.Request) bool { return r.Method == http.MethodGet })}
 	a := azuritetest.AccountWith(t, func(cfg *azstorage.Config) { cfg.Prefix, cfg.Transport = same.Prefix(), faults })
 	ctx, counter := azstorage.WithCounter(t.Context())
-	_, err := tablestore.New(a, "rows").Get(ctx, "p", "nobody")
+	_, err := tablestore.New(a, "rows").Get(ctx, "p", "missing")
 	if !azstorage.IsNotFound(err) {
 		t.Fatal(err)
 	}

@@ -215,7 +215,7 @@ func TestTimeoutGrows(t *testing.T) {
 	r.MaxRetries = 1
 	err := createQueue(t.Context(), scripted(t, never, r))
 	if !errors.Is(err, azstorage.ErrTryTimeout) || !azstorage.IsUnavailable(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("no answer: %v, want ErrTryTimeout, which is nobody's shutdown", err)
+		t.Errorf("no answer: %v, want ErrTryTimeout, which is no shutdown", err)
 	}
 }
 

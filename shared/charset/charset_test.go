@@ -181,7 +181,7 @@ func TestOrderOfPreference(t *testing.T) {
 }
 
 // Names of languages and countries, a dozen at a time, as CLDR has them: lists of words
-// that nobody chose for this test.
+// that were not chosen for this test.
 func TestNamesOfCLDR(t *testing.T) {
 	t.Parallel()
 	var lists, wrong int

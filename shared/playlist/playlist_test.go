@@ -222,7 +222,7 @@ func TestPreview(t *testing.T) {
 		t.Errorf("sound from segment 1 on, no longer than the pictures:\n%s", audio)
 	}
 
-	p.Chunks[3] = whole(&video.ChunkOutput{Frames: 210, Renditions: small(120, 90).Renditions}, "240p") // nobody gets there yet
+	p.Chunks[3] = whole(&video.ChunkOutput{Frames: 210, Renditions: small(120, 90).Renditions}, "240p") // no player gets there yet
 	if diff := cmp.Diff(want, entries(p.Preview())); diff != "" {
 		t.Errorf("what follows a chunk that is not all there is listed (-want +got):\n%s", diff)
 	}

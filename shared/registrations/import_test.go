@@ -113,7 +113,7 @@ func TestImportRows(t *testing.T) {
 			with(john, func(r *Registration) { r.FinishedAt = finish.Add(time.Hour) }),
 			with(john, func(r *Registration) { r.FinishedAt = finish.Add(time.Minute) }),
 		}, 2, 0, 0, with(john, func(r *Registration) { r.FinishedAt = finish.Add(time.Minute) })},
-		{"new, the same again, with a finish, and somebody else", []Registration{
+		{"new, the same again, with a finish, and another runner", []Registration{
 			{Bib: 5, Name: "New", Sex: Female, Age: 30}, {Bib: 5, Name: "New", Sex: Female, Age: 30},
 			{Bib: 5, Name: "New", Sex: Female, Age: 30, FinishedAt: finish}, {Bib: 5, Name: "Other", Sex: Female, Age: 30},
 		}, 3, 1, 1, with(john, func(r *Registration) { r.FinishedAt = finish.Add(time.Minute) })},

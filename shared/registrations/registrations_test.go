@@ -91,7 +91,7 @@ func TestThePapersExample(t *testing.T) {
 		t.Errorf("the version is %q in one row and %q in another", listed.ETag, got.ETag)
 	}
 	if _, err := r.Get(ctx, event, 4321); !errors.Is(err, ErrNotFound) {
-		t.Errorf("Get of nobody: %v", err)
+		t.Errorf("Get of a bib that is free: %v", err)
 	}
 }
 
@@ -225,7 +225,7 @@ func TestEdit(t *testing.T) {
 		t.Errorf("blank name: %v", err)
 	}
 	if _, err := r.Edit(t.Context(), marathonKey, 8, "", Edit{Age: ptr(1)}); !errors.Is(err, ErrNotFound) {
-		t.Errorf("edit of nobody: %v", err)
+		t.Errorf("edit of a bib that is free: %v", err)
 	}
 	if err := r.Delete(t.Context(), marathonKey, 1234, first.ETag); !errors.Is(err, ErrChanged) {
 		t.Errorf("delete of an old version: %v", err)
@@ -239,7 +239,7 @@ func TestEdit(t *testing.T) {
 	if got := r.keys(); len(got) != 3 {
 		t.Errorf("left behind: %q", got)
 	}
-	r.add(Registration{Bib: 1234, Name: "Somebody else", Sex: Female, Age: 33}) // the bib is free
+	r.add(Registration{Bib: 1234, Name: "Another", Sex: Female, Age: 33}) // the bib is free
 }
 
 // TestRowsThatWereDeleted: a row that cannot be read is one an operator may delete. Its
@@ -299,7 +299,7 @@ func TestRowsThatWereDeleted(t *testing.T) {
 	}
 }
 
-// Somebody else's edit comes between the reading and the transaction of ours. It
+// Another edit comes between the reading and the transaction of ours. It
 // moves no key, so only the version can tell: with an ETag ours is late, without
 // one it is made again on top of the other.
 func TestEditsThatMeet(t *testing.T) {

@@ -99,7 +99,7 @@ func TestAPartOfATextWithoutSpacesMatchesIt(t *testing.T) {
 		text := []rune(normalize.Text(rapid.StringOfN(rapid.RuneFrom(nil, script).Filter(inWord), 2, 40, -1).Draw(t, "text")))
 		from := rapid.IntRange(0, len(text)-1).Draw(t, "from")
 		if unicode.IsMark(text[from]) || unicode.IsNumber(text[from]) {
-			t.Skip("nobody cuts there: rapid draws another")
+			t.Skip("a person does not cut there: rapid draws another")
 		}
 		to := rapid.IntRange(from+1, len(text)).Draw(t, "to")
 		terms := termsOf(splitWords(string(text)))

@@ -25,7 +25,7 @@ func FuzzEscapeKey(f *testing.F) {
 	})
 }
 
-// FuzzPageToken: a token that somebody made leads to no panic, and one that is taken is
+// FuzzPageToken: a made-up token leads to no panic, and one that is taken is
 // of this query.
 func FuzzPageToken(f *testing.F) {
 	q := Query{PartitionKey: "p", RowFrom: "a", RowTo: "b"}
@@ -42,7 +42,7 @@ func FuzzPageToken(f *testing.F) {
 	})
 }
 
-// FuzzFilter: what somebody types stays one literal of a filter, whatever quotes it has.
+// FuzzFilter: what a person types stays one literal of a filter, whatever quotes it has.
 func FuzzFilter(f *testing.F) {
 	f.Add("x' or PartitionKey ne '")
 	f.Add("''")

@@ -263,7 +263,7 @@ func last(etags []string, err error) (string, error) {
 	return etags[len(etags)-1], nil
 }
 
-// A retry that meets somebody else's row must not take it for its own.
+// A retry that meets another writer's row must not take it for its own.
 func TestRealConflictsStayConflicts(t *testing.T) {
 	t.Parallel()
 	var busy atomic.Int32
@@ -278,7 +278,7 @@ func TestRealConflictsStayConflicts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := table.Update(ctx, row("p", "r", nil), old); err != nil { // somebody else's change
+	if _, err := table.Update(ctx, row("p", "r", nil), old); err != nil { // another writer's change
 		t.Fatal(err)
 	}
 	busy.Store(1)

@@ -14,7 +14,7 @@ import (
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 )
 
-// A row of another type than its reader asks for is an error, once somebody asked.
+// A row of another type than its reader asks for is an error, once it was asked for.
 func TestGettersNoteOtherTypes(t *testing.T) {
 	t.Parallel()
 	table := open(t, nil)

@@ -62,7 +62,7 @@ func asks(items []workitem.Item, step string) bool {
 	return slices.ContainsFunc(items, func(i workitem.Item) bool { return i.Step == step })
 }
 
-// lone are the declared steps whose failure is nobody else's.
+// lone are the declared steps whose failure is theirs alone.
 func lone() (steps []workflow.Step) {
 	for _, s := range workflow.Steps {
 		if s.IsOptional() && s.Stage != workflow.OnRequest {
@@ -156,7 +156,7 @@ func TestStepsThatFailAlone(t *testing.T) {
 				t.Errorf("left with the video: %+v", made)
 			}
 			if !view.Promised {
-				t.Error("META changed, and nobody is asked to follow it")
+				t.Error("META changed without a message to follow it")
 			}
 			if err := s.Flush(t.Context(), id); err != nil {
 				t.Fatal(err)
@@ -301,7 +301,7 @@ func TestPlanOfAReleaseThatDeclaredTheStepElsewhere(t *testing.T) {
 			}
 			k := key(id, workflow.StepDigest, 0)
 			if asked, _ := view.RequestMissing(k); !asked {
-				t.Error("the timeline says that nobody has asked for the digest")
+				t.Error("the timeline says that the digest was not asked for")
 			}
 			if err := end(t, s, k); err != nil {
 				t.Fatal(err)

@@ -171,7 +171,7 @@ func TestClipIsAStep(t *testing.T) {
 	id := finished(t, s, out)
 	k := workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 7, Frames: 9}
 	if _, err := s.Claim(t.Context(), k, "m", "w", time.Time{}); !errors.Is(err, videostore.ErrGone) {
-		t.Errorf("claim of a clip that nobody asked for: %v, want ErrGone", err)
+		t.Errorf("claim of a clip that was not asked for: %v, want ErrGone", err)
 	}
 	if _, err := s.RequestClip(t.Context(), k, video.LocalOwner); err != nil {
 		t.Fatal(err)

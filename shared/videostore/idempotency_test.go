@@ -40,7 +40,7 @@ func rows(t *testing.T, a *azstorage.Account, table string) (n int) {
 }
 
 // keyed opens an account with the tables of the store, twice: as it is, and with
-// somebody who does things before a request goes out.
+// a function that runs before a request goes out.
 func keyed(t *testing.T, before func(*http.Request) inject.Fault) (a *azstorage.Account, calm, disturbed *videostore.Store) {
 	t.Helper()
 	a = azuritetest.Account(t)
@@ -96,7 +96,7 @@ func TestKeyLeadsToTheVideoWhileItLives(t *testing.T) {
 	for _, table := range videostore.Tables {
 		want := 0
 		if table == videostore.InflightTable {
-			want = 2 // what is left of each purge until its sweep
+			want = 2 // what each purge leaves until its sweep
 		}
 		if table == videostore.QuotasTable {
 			want = 1 // the sums
@@ -190,7 +190,7 @@ func TestNotTheFirstCleansUpForACallerWhoIsGone(t *testing.T) {
 }
 
 // A request that dies between the video and the row of the key is repeated, and
-// makes another video: the first is one that nobody knows.
+// makes another video: the id of the first is unknown.
 func TestCreateThatDiesIsRepeated(t *testing.T) {
 	t.Parallel()
 	_, s, dying := keyed(t, func(r *http.Request) inject.Fault {

@@ -99,7 +99,7 @@ func TestQuotaIsExactAcrossProcesses(t *testing.T) {
 		t.Errorf("%d in and %d out, want 7 and 17", in.Load(), out.Load())
 	}
 	ledgerOf(t, a, "ann")
-	for range 3 { // somebody else, and who has no quota, are not concerned
+	for range 3 { // other owners, and those without a quota, are not concerned
 		if _, err := stores[0].Create(t.Context(), ownedBy("bob", 100)); err != nil {
 			t.Error(err)
 		}
@@ -309,7 +309,7 @@ func TestQuotaOfClips(t *testing.T) {
 	refusedFor(t, err, videostore.QuotaClips, 0)
 	for i := range 5 {
 		if _, err := s.RequestClip(t.Context(), clipOf(id, 50+i), "bob"); err != nil && i < 3 {
-			t.Errorf("somebody else: %v", err)
+			t.Errorf("another owner: %v", err)
 		}
 		if _, err := s.RequestClip(t.Context(), clipOf(id, 60+i), video.LocalOwner); err != nil {
 			t.Errorf("who has no quota: %v", err)

@@ -282,7 +282,7 @@ func TestDeletingWhatCannotBeRead(t *testing.T) {
 	for doc, left := range map[string]int{
 		`{"id":"%s","owner":"studio %[1]s","state":"ready","title":5}`: 0, // a member of another type
 		`{"id":"another","owner":"studio %s","state":"ready"}`:         0,
-		`{not json%.0s`: 1, // nobody knows whose it was: the line in the quota stays
+		`{not json%.0s`: 1, // whose it was is unknown: the line in the quota stays
 	} {
 		id := video.NewID()
 		owner := "studio " + string(id)

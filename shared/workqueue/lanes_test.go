@@ -28,7 +28,7 @@ func place(t *testing.T, qs *workqueue.Queues, customer string, i int) int {
 	return lane
 }
 
-// Q5: while nobody waits, everything travels on lane 0. A customer that sends much
+// Q5: while no customer waits, everything travels on lane 0. A customer that sends much
 // fills its own two lanes, and any other customer finds one that is short.
 func TestQuietCustomersFindAShortLane(t *testing.T) {
 	t.Parallel()

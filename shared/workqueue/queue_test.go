@@ -160,7 +160,7 @@ func TestLargeDataIsAClaimCheck(t *testing.T) {
 func TestForeignClaimCheckIsMalformed(t *testing.T) {
 	t.Parallel()
 	_, q := open(t, azuritetest.Account(t), 30*time.Second)
-	for _, ref := range []string{"somebody-else/secret", "never-written"} {
+	for _, ref := range []string{"another-video/secret", "never-written"} {
 		item := newItem(t, "x", nil)
 		item.DataRef = ref
 		if ref == "never-written" {
@@ -172,7 +172,7 @@ func TestForeignClaimCheckIsMalformed(t *testing.T) {
 	}
 }
 
-// Q17: 400 PopReceiptMismatch, the message is with somebody else.
+// Q17: 400 PopReceiptMismatch, the message is with another consumer.
 func TestStaleReceiptOfATakenMessage(t *testing.T) {
 	t.Parallel()
 	_, q := open(t, azuritetest.Account(t), time.Second)
@@ -203,7 +203,7 @@ func TestStaleReceiptOnRenewalAndRelease(t *testing.T) {
 	}
 }
 
-// Q17: 404 MessageNotFound, somebody else has finished it.
+// Q17: 404 MessageNotFound, another consumer has finished it.
 func TestStaleReceiptOfAFinishedMessage(t *testing.T) {
 	t.Parallel()
 	_, q := open(t, azuritetest.Account(t), time.Second)
@@ -231,7 +231,7 @@ func TestRenewalHidesLongerAndKeepsTheText(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := q.Receive(t.Context(), 1); err != nil || len(got) != 0 {
-			t.Fatalf("a leased message was given to somebody else: %v, %v", got, err)
+			t.Fatalf("a leased message was given to another consumer: %v, %v", got, err)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
@@ -288,7 +288,7 @@ func TestLostRenewalReply(t *testing.T) {
 	}
 	wantIs(t, "Complete", lease.Complete(t.Context()), workqueue.ErrReceiptLost)
 	if got, err := sender.Receive(t.Context(), 1); err != nil || len(got) != 0 {
-		t.Errorf("somebody else has it before the deadline: %d, %v", len(got), err)
+		t.Errorf("another consumer has it before the deadline: %d, %v", len(got), err)
 	}
 	if again := receive(t, sender); again.DequeueCount != 2 || time.Now().Before(lease.Deadline()) {
 		t.Errorf("it came back before the deadline, or not as the second delivery")

@@ -17,7 +17,7 @@ import (
 func Clean(ctx context.Context, a *azstorage.Account) error {
 	prefix := a.Prefix()
 	if prefix == "" {
-		return errors.New("clean up: an account without a prefix is somebody's data")
+		return errors.New("clean up: an account without a prefix may hold real data")
 	}
 	var errs []error
 	containers := a.ServiceBlobs().NewListContainersPager(&service.ListContainersOptions{Prefix: &prefix})

@@ -695,7 +695,7 @@ func TestSnoozeCostsNoAttempt(t *testing.T) {
 	c.WaitCounts(t, jobs, func(s consumer.QueueStats) bool { return s.Snoozed == 7 && s.Completed == 1 && s.Failed == 0 })
 }
 
-// What nobody wants is deleted, and is not completed.
+// An item that is not wanted is deleted, and is not completed.
 func TestUnwantedIsNotCompleted(t *testing.T) {
 	t.Parallel()
 	qs := queuetest.Open(t, azuritetest.Account(t), oneQueue(30*time.Second))

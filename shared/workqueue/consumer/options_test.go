@@ -12,7 +12,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workqueue/queuetest"
 )
 
-// What would only show as work that nobody does is refused at the start, all of it
+// What would only show as work that is never done is refused at the start, all of it
 // at once.
 func TestNewRefusesWhatWouldNeverBeConsumed(t *testing.T) {
 	t.Parallel()

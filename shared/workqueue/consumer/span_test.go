@@ -7,7 +7,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
-// What an item costs for its span while nobody listens, as it is unless an endpoint is
+// What an item costs for its span without a listener, as it is unless an endpoint is
 // set (docs/tracing.md). Beside it stand a receive and a delete, of a millisecond each.
 //
 //	go test ./workqueue/consumer -run '^$' -bench SpanThatNobodyGets

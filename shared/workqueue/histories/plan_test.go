@@ -23,11 +23,11 @@ type plan struct {
 
 const (
 	chaos   = 2 * time.Minute // how long things go wrong
-	quiet   = time.Hour       // how long a healthy worker may then take for what is left
+	quiet   = time.Hour       // how long a healthy worker may then take for the rest
 	workers = 2
 )
 
-// item is work that somebody sends.
+// item is work that a producer sends.
 type item struct {
 	ID     string
 	Queue  string
@@ -125,7 +125,7 @@ type pause struct {
 	SlowDown bool // the operator's own requests are slow
 }
 
-// scrawl is what somebody writes into a queue's metadata by hand.
+// scrawl is what a person writes into a queue's metadata by hand.
 type scrawl struct {
 	At    time.Duration
 	Queue string

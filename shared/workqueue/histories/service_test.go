@@ -32,7 +32,7 @@ type service struct {
 	blobs   map[string]*blob
 	made    int                  // numbers of messages, receipts and versions
 	deleted map[string]time.Time // when messages were, by id
-	cleared map[string]bool      // messages that somebody else removed, by id
+	cleared map[string]bool      // messages that others removed, by id
 	problem []string             // what a client must not do
 }
 

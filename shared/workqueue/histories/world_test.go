@@ -55,7 +55,7 @@ type world struct {
 	chance   *rand.Rand
 	attempts map[string]int       // of each item
 	sent     map[string]bool      // items that were acknowledged
-	removed  map[string]bool      // items of which a message was removed by somebody else
+	removed  map[string]bool      // items of which a message was removed by others
 	sends    map[string]time.Time // when each item was first sent
 	done     map[string]int       // attempts of each item that succeeded or were not wanted
 	failed   map[string]int       // attempts of each message that failed
@@ -358,7 +358,7 @@ func act(o outcome) error {
 	case permanent:
 		return workqueue.Permanent(errors.New("never"))
 	case unwanted:
-		return workqueue.Unwanted("nobody asked")
+		return workqueue.Unwanted("not asked for")
 	}
 	return nil
 }
@@ -436,7 +436,7 @@ func (w *world) operate(p pause) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	err := act(ctx)
-	w.locked(func() { w.logf("somebody %s %s: %v", name, p.Queue, err) })
+	w.locked(func() { w.logf("an operator: %s %s: %v", name, p.Queue, err) })
 }
 
 // scrawl writes nonsense as the visibility of a queue.
@@ -452,7 +452,7 @@ func (w *world) remove(r removal) {
 	for _, text := range w.service.clear(r.Queue) {
 		w.locked(func() {
 			item := itemOf(text)
-			w.logf("somebody removes %s from %s", item, r.Queue)
+			w.logf("an operator removes %s from %s", item, r.Queue)
 			delete(w.sent, item)
 			w.removed[item] = true
 		})
@@ -528,7 +528,7 @@ func (w *world) live(name string, l life) {
 	}
 }
 
-// finish lets healthy workers do what is left, on queues that are not paused.
+// finish lets healthy workers do the rest, on queues that are not paused.
 func (w *world) finish() {
 	for _, spec := range specs() {
 		w.operate(pause{Queue: spec.Name})

@@ -95,7 +95,7 @@ func TestDeliveredTwiceIsBookedOnce(t *testing.T) {
 	s.want(t, 5)
 }
 
-// Q17: the message is somebody else's: nothing is booked.
+// Q17: the message is another consumer's: nothing is booked.
 func TestLostLeaseBooksNothing(t *testing.T) {
 	t.Parallel()
 	s := newShop()

@@ -93,7 +93,7 @@ func Check(routes gin.RoutesInfo) error {
 	var missing []error
 	for _, r := range routes {
 		if route := r.Method + " " + r.Path; rules[route] == 0 && !free[route] {
-			missing = append(missing, fmt.Errorf("nobody may %s: say who in webrole/internal/access/rules.go and webrole/access_test.go", route))
+			missing = append(missing, fmt.Errorf("no rule says who is allowed to %s: add one to webrole/internal/access/rules.go and webrole/access_test.go", route))
 		}
 	}
 	return errors.Join(missing...)

@@ -252,7 +252,7 @@ func (s *SignIn) verify(ctx context.Context, provider *oidc.Provider, raw, nonce
 		return session{}, errors.New("the ID token was made for another client")
 	}
 	if token.Subject == "" {
-		return session{}, errors.New("the ID token names nobody")
+		return session{}, errors.New("the ID token names no user")
 	}
 	return session{ID: rand.Text(), Owner: ownerOf(token.Subject), Role: s.role(claims[s.config.RoleClaim])}, nil
 }

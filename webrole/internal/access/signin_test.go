@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzNext: where somebody is sent after the sign-in is on this site, as browsers read
+// FuzzNext: where a browser is sent after the sign-in is on this site, as browsers read
 // it, which take a backslash for a slash and drop tabs and line ends.
 func FuzzNext(f *testing.F) {
 	for _, seed := range []string{"/", "/upload?a=b", "//evil.example", "/\\evil.example", "/\t/evil.example", "https://evil.example", "/%2f/evil.example"} {

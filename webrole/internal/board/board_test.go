@@ -102,7 +102,7 @@ func TestTheBudgetOutlivesReaders(t *testing.T) {
 			}
 			break
 		}
-		b.reader = nil // as if nobody had looked for long
+		b.reader = nil // as if the board had not been looked at for long
 	}
 	if n, most := float64(b.Requests()), burst+Budget*(time.Since(began).Seconds()+1); n > most {
 		t.Errorf("%v requests, want at most %v", n, most)

@@ -40,7 +40,7 @@ var answers = []struct {
 	{apikeys.ErrNotFound, NotFound, "There is no such key."},
 	{workqueue.ErrNoPoison, PoisonNotFound, "There is no such poisoned item."},
 	{workqueue.ErrRedriving, StateConflict, "This item is being redriven, or a redrive of it was cut off. Look again in a minute."},
-	{registrations.ErrNotFound, NotFound, "Nobody has this bib."},
+	{registrations.ErrNotFound, NotFound, "No runner has this bib."},
 	{registrations.ErrChanged, PreconditionFail, "The registration was changed in the meantime. Read it again."},
 	{video.ErrInvalidID, InvalidID, "A video's id is 26 characters of a-z and 2-7."},
 	{tablestore.ErrToken, InvalidPageToken, "The page token is not one of this query. Start from the first page."},

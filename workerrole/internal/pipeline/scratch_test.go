@@ -114,7 +114,7 @@ func TestScratchOfAKilledWorkerIsRemoved(t *testing.T) {
 	}
 }
 
-// Sweeps and starts at the same moment: nobody loses a directory in use.
+// Sweeps and starts at the same moment: no directory in use is lost.
 func TestScratchWhileOthersSweep(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()

@@ -381,7 +381,7 @@ func opened(t *testing.T) *Sandbox {
 	return held
 }
 
-// Who holds an attempt back: the beginning of what Missing says when nobody does.
+// What holds an attempt back: the beginning of what Missing says when it is missing.
 const (
 	byFiles   = "files:"
 	byTCP     = "TCP connections:"
@@ -390,7 +390,7 @@ const (
 	byLimits  = "" // every kernel has them
 )
 
-// lacks reports whether this kernel holds nobody back so.
+// lacks reports whether this kernel does not hold attempts back so.
 func (c *Sandbox) lacks(by string) bool {
 	return by != byLimits && slices.ContainsFunc(c.missing, func(m string) bool { return strings.HasPrefix(m, by) })
 }
@@ -785,7 +785,7 @@ func TestHide(t *testing.T) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "hostile", what, arg)
 		cmd.Env = append([]string{}, env...)
-		if os.Getuid() == 0 { // root may read everything, so both are nobody
+		if os.Getuid() == 0 { // root may read everything, so both are user nobody
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		}
 		stdin, err := cmd.StdinPipe()

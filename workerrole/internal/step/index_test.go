@@ -173,7 +173,7 @@ func TestAVideoIsHiddenThoughAnIndexIsBusy(t *testing.T) {
 	}
 	h.die.Store(6) // back-reference, truth, month, note, truth and one partition; not the report
 	if err := h.dying.handle(t.Context(), change(func(v *video.Video) { v.Title = "old harbour" })); err == nil {
-		t.Fatal("nobody died")
+		t.Fatal("no worker died")
 	}
 	err := h.worker.handle(t.Context(), change(func(v *video.Video) { v.Visibility = video.Private }))
 	if fate, _ := workqueue.FateOf(err); fate != workqueue.FateSnoozed {

@@ -102,7 +102,7 @@ func TestThrottledIndexingIsNotStalled(t *testing.T) {
 func TestBurialsAreNoted(t *testing.T) {
 	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
-	// A request that the service refuses: an outage would be nobody's failure.
+	// A request that the service refuses: an outage would not count as a failure.
 	plain, queues, c := consume(t, time.Minute, azstorage.Retry{Strategy: azstorage.NoRetry}, func(r *http.Request) error {
 		r.Header.Set("x-ms-version", "no version")
 		return nil

@@ -115,7 +115,7 @@ func TestJanitorStepsOverWhatItCannotRead(t *testing.T) {
 	}
 }
 
-// Rows of a replaced generation go when nobody can be watching it any more, and
+// Rows of a replaced generation go when it can no longer be watched, and
 // its blobs with them; clips and the generation that plays stay.
 func TestJanitorRemovesReplacedGenerations(t *testing.T) {
 	t.Parallel()
@@ -262,7 +262,7 @@ func TestJanitorDoesNotDelayTheReconciler(t *testing.T) {
 	defer func() { stop(); <-gone }()
 	azuritetest.Eventually(t, 10*time.Second, func() error {
 		if !l.Leading() {
-			return errors.New("nobody leads")
+			return errors.New("there is no leader")
 		}
 		return nil
 	})

@@ -194,7 +194,7 @@ func TestPoisonIsNotSentAgain(t *testing.T) {
 	}
 }
 
-// Thousands of uploads that nobody finishes cost the reconciler the list of their
+// Thousands of unfinished uploads cost the reconciler the list of their
 // marks and nothing else, and a promise among them is still kept.
 func TestEmptyUploadsCostNothing(t *testing.T) {
 	azuritetest.Slow(t, "makes thousands of requests")

@@ -182,7 +182,7 @@ func TestReconcilerRemovesAbandonedUploads(t *testing.T) {
 	}
 }
 
-// An upload that is cancelled half-way keeps its mark, or nobody would ever remove its
+// An upload that is cancelled half-way keeps its mark, or no duty would ever remove its
 // parts and what was made of them.
 func TestReconcilerRemovesCancelledUploads(t *testing.T) {
 	t.Parallel()
@@ -404,7 +404,7 @@ func TestOneLeaderAtATime(t *testing.T) {
 	first, _, stopFirst, firstGone := stand()
 	azuritetest.Eventually(t, 10*time.Second, func() error {
 		if !first.Leading() || passes.Load() != 1 {
-			return errors.New("nobody leads")
+			return errors.New("there is no leader")
 		}
 		return nil
 	})
@@ -420,7 +420,7 @@ func TestOneLeaderAtATime(t *testing.T) {
 		t.Error("two lead")
 	}
 	stopFirst()
-	<-firstGone // it gives the lease back, so nobody waits for it to end
+	<-firstGone // it gives the lease back, so its end is not waited for
 	azuritetest.Eventually(t, 10*time.Second, func() error {
 		if !second.Leading() || passes.Load() != 2 {
 			return errors.New("the second does not take over")
@@ -435,7 +435,7 @@ func TestOneLeaderAtATime(t *testing.T) {
 	})
 }
 
-// A leader that cannot renew its lease stops before somebody else may lead, also when storage
+// A leader that cannot renew its lease stops before another worker may lead, also when storage
 // does not even answer (H8).
 func TestLeaderStopsWithItsLease(t *testing.T) {
 	azuritetest.Slow(t, "waits for a lease to end")
@@ -460,7 +460,7 @@ func TestLeaderStopsWithItsLease(t *testing.T) {
 	defer func() { stop(); <-gone }()
 	azuritetest.Eventually(t, time.Minute, func() error {
 		if !l.Leading() {
-			return errors.New("nobody leads")
+			return errors.New("there is no leader")
 		}
 		return nil
 	})
@@ -471,7 +471,7 @@ func TestLeaderStopsWithItsLease(t *testing.T) {
 	select {
 	case <-ended:
 	default:
-		t.Error("somebody else leads, and the first goes on")
+		t.Error("another worker leads, and the first goes on")
 	}
 }
 
