@@ -143,15 +143,15 @@ func (q *Queue) poisonRow(ctx context.Context, messageID string) (row poisonRow,
 // ListPoison returns a page of poison items, ordered by queue, and the token of the
 // next page, empty at the end. It scans the whole table, which is small (T5).
 func (qs *Queues) ListPoison(ctx context.Context, limit int, token string) ([]Poisoned, string, error) {
-	var rows []poisonRow
-	query := tablestore.Query{PageSize: int32(min(max(limit, 1), 1000)), Class: tablestore.Scan, Read: tablestore.Into(&rows, readPoison)}
+	var found []Poisoned
+	read := tablestore.Into(&found, func(e tablestore.Entity) (Poisoned, error) {
+		row, err := readPoison(e)
+		return row.Poisoned, err
+	})
+	query := tablestore.Query{PageSize: int32(min(max(limit, 1), 1000)), Class: tablestore.Scan, Read: read}
 	_, next, err := qs.poison.Page(ctx, query, token)
 	if err != nil {
 		return nil, "", fmt.Errorf("list poisoned items: %w", err)
-	}
-	found := make([]Poisoned, len(rows))
-	for i, row := range rows {
-		found[i] = row.Poisoned
 	}
 	return found, next, nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Spec declares a queue. Work that takes much longer or shorter than other work
@@ -95,15 +96,18 @@ func namesOf(specs []Spec) []string {
 // An empty text changes nothing. One error reports all mistakes.
 func WithVisibility(specs []Spec, text string) ([]Spec, error) {
 	changed := slices.Clone(specs)
-	if strings.TrimSpace(text) == "" {
-		return changed, nil
-	}
-	wanted := map[string]time.Duration{}
+	parts := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+	slices.Sort(parts) // "*" comes before every name
 	var problems []error
-	for part := range strings.SplitSeq(text, ",") {
-		name, value, found := strings.Cut(strings.TrimSpace(part), "=")
-		known := name == "*" || slices.ContainsFunc(specs, func(s Spec) bool { return s.Name == name })
+	for _, part := range parts {
+		name, value, found := strings.Cut(part, "=")
 		d, err := time.ParseDuration(value)
+		known := name == "*"
+		for i := range changed {
+			if name == "*" || changed[i].Name == name {
+				changed[i].Visibility, known = d, true
+			}
+		}
 		switch {
 		case !found:
 			problems = append(problems, fmt.Errorf("%q is not queue=duration", part))
@@ -111,15 +115,6 @@ func WithVisibility(specs []Spec, text string) ([]Spec, error) {
 			problems = append(problems, fmt.Errorf("there is no queue %q", name))
 		case err != nil, d < minVisibility, d > maxVisibility, d%time.Second != 0:
 			problems = append(problems, fmt.Errorf("%q of queue %s is not whole seconds from %v to %v", value, name, minVisibility, maxVisibility))
-		default:
-			wanted[name] = d
-		}
-	}
-	for i := range changed {
-		if d, found := wanted[changed[i].Name]; found {
-			changed[i].Visibility = d
-		} else if d, found := wanted["*"]; found {
-			changed[i].Visibility = d
 		}
 	}
 	if err := errors.Join(problems...); err != nil {
