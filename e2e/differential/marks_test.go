@@ -19,13 +19,10 @@ type marks struct {
 	ground         [3]int
 }
 
-// The allowed differences: in seconds, of a time, to which joined recordings add a packet
-// or two for each seam; of a flash from its beep, which may be a picture of the film's
-// rate, and at a seam two packets; of the end. And of a colour, of 255.
+// The allowed differences, in seconds, of a time, to which joined recordings add a packet
+// or two for each seam, and of the end. And of a colour, of 255. See also film.pairOff.
 const (
 	timeOff   = 0.11
-	pairOff   = 0.05
-	seamOff   = 0.07
 	endOff    = 0.25
 	colourOff = 3
 )

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/cutroom/cutroom/shared/video"
 )
@@ -15,15 +16,15 @@ const (
 	// sampleBytes is the size of a sample of placed sound: 32 bits for each channel.
 	sampleBytes = 4 * AudioChannels
 	// jitter is how far beside its place a decoded frame may be and still follow the one
-	// before it, in samples: 30 ms, within which sound seems to belong to the picture.
-	// Containers round, and recorders are late. What is further away is a gap, or comes
-	// again.
-	jitter = 3 * video.SampleRate / 100
+	// before it, in samples: 15 ms. Containers round, and recorders are late. What is
+	// further away is a gap, such as one lost packet leaves, or where recordings meet.
+	jitter = 3 * video.SampleRate / 200
 )
 
 // place writes the samples of a job's range, each to its place, and returns where the
-// decoded sound ends, in samples of the track. Silence fills gaps, what comes again is
-// left out, and a track that ends sooner than Pad goes on in silence.
+// decoded sound ends, in samples of the track. Silence fills gaps; where sound overlaps, the
+// later is heard, as the later picture is seen; a track that ends sooner than Pad goes on
+// in silence.
 func (j SoundJob) place() (end int64, err error) {
 	frames, err := readFrames(filepath.Join(j.Dir, framesFile))
 	if err != nil {
@@ -41,68 +42,43 @@ func (j SoundJob) place() (end int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	track := &track{out: bufio.NewWriterSize(out, 1<<20), at: j.From, to: j.To}
-	end, err = track.fill(bufio.NewReaderSize(in, 1<<20), frames)
-	if err == nil {
-		err = track.silence(min(j.Pad, j.To))
-	}
-	return end, errors.Join(err, track.out.Flush(), out.Close())
-}
-
-// track is a range of sound that is written from its beginning to its end.
-type track struct {
-	out    *bufio.Writer
-	at, to int64 // the sample that is written next, and the one to stop at
-}
-
-// fill writes the frames, and returns the sample where they end.
-func (t *track) fill(in io.Reader, frames frameList) (end int64, err error) {
-	for i, at := range frames.at {
-		if late := at - end; i == 0 || late > jitter || late < -jitter {
-			end = at
+	defer func() { err = errors.Join(err, out.Close()) }()
+	decoded := bufio.NewReaderSize(in, 1<<20)
+	for i, at := range frames.places() {
+		frame := make([]byte, frames.bytes[i])
+		if _, err := io.ReadFull(decoded, frame); err != nil {
+			return 0, fmt.Errorf("reading decoded sound: %w", err)
 		}
-		samples := frames.bytes[i] / sampleBytes
-		if err := t.frame(in, end, samples); err != nil {
-			return end, err
-		}
-		end += samples
-	}
-	return end, nil
-}
-
-// frame writes what of a frame is in the range, and was not written yet.
-func (t *track) frame(in io.Reader, at, samples int64) error {
-	if err := t.silence(min(at, t.to)); err != nil {
-		return err
-	}
-	skip := min(max(0, t.at-at), samples)
-	keep := min(samples-skip, t.to-t.at)
-	for _, part := range []struct {
-		to      io.Writer
-		samples int64
-	}{{io.Discard, skip}, {t.out, keep}, {io.Discard, samples - skip - keep}} {
-		if _, err := io.CopyN(part.to, in, part.samples*sampleBytes); err != nil {
-			return fmt.Errorf("reading decoded sound: %w", err)
+		end = at + frames.samples(i)
+		if from, to := max(at, j.From), min(end, j.To); from < to {
+			_, err := out.WriteAt(frame[(from-at)*sampleBytes:(to-at)*sampleBytes], (from-j.From)*sampleBytes)
+			if err != nil {
+				return 0, err
+			}
 		}
 	}
-	t.at += keep
-	return nil
+	// What was not written is zero, which is silence.
+	return end, out.Truncate(max(0, min(max(end, j.Pad), j.To)-j.From) * sampleBytes)
 }
 
-// silence goes on to a sample that lies ahead.
-func (t *track) silence(to int64) error {
-	if to <= t.at {
-		return nil
+// samples is how many samples a frame has, as they are written down.
+func (l frameList) samples(i int) int64 { return l.bytes[i] / sampleBytes }
+
+// places are the samples of the track that frames begin with.
+func (l frameList) places() []int64 {
+	places := slices.Clone(l.at)
+	// ffmpeg writes no time before the last one that it wrote, but that one or the next
+	// tick. So where times go back, they are counted from the first that does not.
+	for i := len(places) - 2; i > 0; i-- {
+		if l.at[i] <= l.at[i-1]+1 {
+			places[i] = places[i+1] - l.samples(i)
+		}
 	}
-	_, err := io.CopyN(t.out, zeros{}, (to-t.at)*sampleBytes)
-	t.at = to
-	return err
-}
-
-// zeros is silence without an end.
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) {
-	clear(p)
-	return len(p), nil
+	for i := 1; i < len(places); i++ {
+		follows := places[i-1] + l.samples(i-1)
+		if late := places[i] - follows; late <= jitter && late >= -jitter {
+			places[i] = follows
+		}
+	}
+	return places
 }
