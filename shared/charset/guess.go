@@ -1,6 +1,7 @@
 package charset
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -184,22 +185,15 @@ func misplaced(c, before, after rune) bool {
 // sameEncoding says whether two names are of one encoding, or of one and its extension.
 func sameEncoding(a, b string) bool { return canonical(a) == canonical(b) }
 
+// extensions are of encodings that hold another one.
+var extensions = map[string]string{
+	"koi8-r": "koi8-u", "gbk": "gb18030", "cp949": "euc-kr", "cp932": "shift_jis", "iso-8859-8": "windows-1255",
+}
+
 func canonical(name string) string {
 	name = strings.ToLower(name)
 	if found, err := htmlindex.Get(name); err == nil {
 		name, _ = htmlindex.Name(found)
 	}
-	switch name {
-	case "koi8-r":
-		return "koi8-u"
-	case "gbk":
-		return "gb18030"
-	case "cp949":
-		return "euc-kr"
-	case "cp932":
-		return "shift_jis"
-	case "iso-8859-8":
-		return "windows-1255"
-	}
-	return name
+	return cmp.Or(extensions[name], name)
 }

@@ -21,7 +21,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/cutroom/cutroom/shared/video"
 )
@@ -159,77 +158,53 @@ func Master(p Presentation) string {
 	b.WriteString("#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-INDEPENDENT-SEGMENTS\n")
 	audio := ""
 	if p.Plan.HasAudio {
-		channels := 2
-		if len(p.Parts) > 0 && p.Parts[0].Channels > 0 {
-			channels = p.Parts[0].Channels
-		}
-		fmt.Fprintf(&b, "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"aud\",NAME=\"Main\",DEFAULT=YES,AUTOSELECT=YES,CHANNELS=\"%d\",URI=\"%s\"\n", channels, p.address(AudioName))
+		fmt.Fprintf(&b, "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"aud\",NAME=\"Main\",DEFAULT=YES,AUTOSELECT=YES,CHANNELS=\"2\",URI=\"%s\"\n", Address(AudioName, p.From, p.preview))
 		audio = ",AUDIO=\"aud\""
 	}
 	for i, r := range p.Plan.Renditions {
 		peak, average := bandwidth(p, i)
 		fmt.Fprintf(&b, "#EXT-X-STREAM-INF:BANDWIDTH=%d,AVERAGE-BANDWIDTH=%d,RESOLUTION=%dx%d,FRAME-RATE=%.3f,CODECS=\"%s\"%s%s\n%s\n",
-			peak, average, r.Width, r.Height, p.Plan.FPS.Float(), codecs(p, i), videoRange(p.Plan), audio, p.address(r.Name))
+			peak, average, r.Width, r.Height, p.Plan.FPS.Float(), codecs(p, i), videoRange(p.Plan), audio, Address(r.Name, p.From, p.preview))
 	}
 	return b.String()
 }
 
-// FromParameter is the query parameter of a playlist's address that names
-// [Presentation.From].
-const FromParameter = "from"
-
-// PreviewParameter is the query parameter in the addresses of a [Presentation.Preview].
-const PreviewParameter = "preview"
-
-// address is that of a playlist of the presentation.
-func (p Presentation) address(name string) string {
-	if p.preview {
-		return PreviewAddress(name, p.From)
-	}
-	return Address(name, p.From)
-}
-
-// PreviewAddress is that of a playlist of a [Presentation.Preview], relative to the
-// others of its video.
-func PreviewAddress(name string, from int) string {
-	return fmt.Sprintf("%s.m3u8?%s=%d&%s=1", name, FromParameter, from, PreviewParameter)
-}
+// Query parameters of a playlist's address: [Presentation.From], and that it is one of a
+// [Presentation.Preview].
+const (
+	FromParameter    = "from"
+	PreviewParameter = "preview"
+)
 
 // Address is a playlist's, relative to the others of its video.
-func Address(name string, from int) string {
-	if from == 0 {
-		return name + ".m3u8"
+func Address(name string, from int, preview bool) string {
+	address := name + ".m3u8"
+	if from > 0 || preview {
+		address += fmt.Sprintf("?%s=%d", FromParameter, from)
 	}
-	return fmt.Sprintf("%s.m3u8?%s=%d", name, FromParameter, from)
+	if preview {
+		address += "&" + PreviewParameter + "=1"
+	}
+	return address
 }
 
 // Video returns the media playlist of the named rendition, or false when the
 // plan has no such rendition.
 func Video(p Presentation, rendition string) (string, bool) {
-	index := -1
-	for i, r := range p.Plan.Renditions {
-		if r.Name == rendition {
-			index = i
-		}
-	}
+	index := slices.IndexFunc(p.Plan.Renditions, func(r video.Rendition) bool { return r.Name == rendition })
 	if index < 0 {
 		return "", false
 	}
-	var b strings.Builder
-	header(&b, p, rendition)
-	number := 0
+	l := p.begin(rendition)
 	for _, frames := range p.Plan.SegmentsBefore(p.From) {
-		gap(&b, p, rendition, number, p.Plan.FPS.Seconds(frames))
-		number++
+		l.gap(p.Plan.FPS.Seconds(frames))
 	}
 	for _, chunk := range p.Leading() {
 		for _, s := range segments(chunk, index) {
-			segment(&b, p, rendition, number, p.Plan.FPS.Seconds(s.Frames))
-			number++
+			l.segment(p.Plan.FPS.Seconds(s.Frames))
 		}
 	}
-	footer(&b, p)
-	return b.String(), true
+	return l.end(), true
 }
 
 // Audio returns the media playlist of the audio group, or false for a silent video.
@@ -237,17 +212,15 @@ func Audio(p Presentation) (string, bool) {
 	if !p.Plan.HasAudio {
 		return "", false
 	}
-	var b strings.Builder
-	header(&b, p, AudioName)
+	l := p.begin(AudioName)
 	first, sound := p.audioSegments()
 	for n := range first {
-		gap(&b, p, AudioName, n, video.SoundSeconds(n))
+		l.gap(video.SoundSeconds(n))
 	}
-	for i, s := range sound {
-		segment(&b, p, AudioName, first+i, s.Seconds())
+	for _, s := range sound {
+		l.segment(s.Seconds())
 	}
-	footer(&b, p)
-	return b.String(), true
+	return l.end(), true
 }
 
 // segments returns a chunk's segments of one rendition. A last chunk that turned
@@ -259,21 +232,45 @@ func segments(c *video.ChunkOutput, rendition int) []video.Segment {
 	return c.Renditions[rendition].Segments
 }
 
-func header(b *strings.Builder, p Presentation, name string) {
+// list is a media playlist that is being written.
+type list struct {
+	strings.Builder
+	Presentation
+	name   string
+	number int // of the next segment
+}
+
+func (p Presentation) begin(name string) *list {
+	l := &list{Presentation: p, name: name}
 	kind := "EVENT"
 	if p.Complete() {
 		kind = "VOD"
 	}
-	fmt.Fprintf(b, "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:%d\n#EXT-X-MEDIA-SEQUENCE:0\n#EXT-X-PLAYLIST-TYPE:%s\n", targetDuration(p.Plan), kind)
+	fmt.Fprintf(l, "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:%d\n#EXT-X-MEDIA-SEQUENCE:0\n#EXT-X-PLAYLIST-TYPE:%s\n", targetDuration(p.Plan), kind)
 	// Without START a player joins a growing playlist near its live edge.
-	b.WriteString("#EXT-X-INDEPENDENT-SEGMENTS\n#EXT-X-START:TIME-OFFSET=0,PRECISE=YES\n")
-	fmt.Fprintf(b, "#EXT-X-MAP:URI=\"%s/init.mp4?%s\"\n", name, p.version())
+	l.WriteString("#EXT-X-INDEPENDENT-SEGMENTS\n#EXT-X-START:TIME-OFFSET=0,PRECISE=YES\n")
+	fmt.Fprintf(l, "#EXT-X-MAP:URI=\"%s/init.mp4?%s\"\n", name, p.version())
+	return l
 }
 
 // segment writes one entry. The generation is part of the address, so that a
 // segment may be cached for ever and a reprocessed video is never mixed up.
-func segment(b *strings.Builder, p Presentation, name string, number int, seconds float64) {
-	fmt.Fprintf(b, "#EXTINF:%.6f,\n%s/%d.m4s?%s\n", seconds, name, number, p.version())
+func (l *list) segment(seconds float64) {
+	fmt.Fprintf(l, "#EXTINF:%.6f,\n%s/%d.m4s?%s\n", seconds, l.name, l.number, l.version())
+	l.number++
+}
+
+// gap writes an entry that players leave out: RFC 8216bis, section 4.4.4.7.
+func (l *list) gap(seconds float64) {
+	l.WriteString("#EXT-X-GAP\n")
+	l.segment(seconds)
+}
+
+func (l *list) end() string {
+	if l.Complete() {
+		l.WriteString("#EXT-X-ENDLIST\n")
+	}
+	return l.String()
 }
 
 // version is the query of a segment's address: bytes never change under one address that
@@ -283,18 +280,6 @@ func (p Presentation) version() string {
 		return fmt.Sprintf("g=%d&%s=1", p.Plan.Generation, PreviewParameter)
 	}
 	return fmt.Sprintf("g=%d", p.Plan.Generation)
-}
-
-// gap writes an entry that players leave out: RFC 8216bis, section 4.4.4.7.
-func gap(b *strings.Builder, p Presentation, name string, number int, seconds float64) {
-	b.WriteString("#EXT-X-GAP\n")
-	segment(b, p, name, number, seconds)
-}
-
-func footer(b *strings.Builder, p Presentation) {
-	if p.Complete() {
-		b.WriteString("#EXT-X-ENDLIST\n")
-	}
 }
 
 // targetDuration must never change while a playlist grows, so it comes from the
@@ -344,7 +329,9 @@ const audioSlack = 2.0 * video.AACPacket / video.SampleRate
 // While the presentation grows the peak is the encoder's ceiling, so that it
 // never has to be raised; afterwards it is measured.
 func bandwidth(p Presentation, rendition int) (peak, average int) {
-	var bits, seconds, measured float64
+	r := p.Plan.Renditions[rendition]
+	ceiling := float64(r.MaxRate) * 1.1
+	var bits, seconds, highest float64
 	for _, c := range p.Leading() {
 		for _, s := range segments(c, rendition) {
 			d := p.Plan.FPS.Seconds(s.Frames)
@@ -353,21 +340,20 @@ func bandwidth(p Presentation, rendition int) (peak, average int) {
 			}
 			bits += float64(s.Length) * 8
 			seconds += d
-			measured = max(measured, float64(s.Length)*8/d)
+			highest = max(highest, float64(s.Length)*8/d)
 		}
+	}
+	if seconds == 0 {
+		bits, seconds, highest = ceiling, 1, ceiling
+	}
+	if !p.Complete() {
+		highest = max(highest, ceiling)
 	}
 	extra := 0
 	if p.Plan.HasAudio {
 		extra = audioBandwidth
 	}
-	ceiling := float64(p.Plan.Renditions[rendition].MaxRate) * 1.1
-	if seconds == 0 {
-		return int(ceiling) + extra, int(ceiling) + extra
-	}
-	if !p.Complete() {
-		measured = max(measured, ceiling)
-	}
-	return int(math.Ceil(measured)) + extra, int(math.Ceil(bits/seconds)) + extra
+	return int(math.Ceil(highest)) + extra, int(math.Ceil(bits/seconds)) + extra
 }
 
 func codecs(p Presentation, rendition int) string {
@@ -393,62 +379,4 @@ func videoRange(plan video.Plan) string {
 		return ",VIDEO-RANGE=HLG"
 	}
 	return ""
-}
-
-// CaptionsHeader begins every segment of captions. The map says that its times are
-// those of the video, whose timestamps begin at 0 (RFC 8216, section 3.5). Alone it
-// is a segment without cues.
-const CaptionsHeader = "WEBVTT\nX-TIMESTAMP-MAP=LOCAL:00:00:00.000,MPEGTS:0\n"
-
-// CaptionsTrack is captions that a player may offer.
-type CaptionsTrack struct {
-	Language string // BCP 47
-	Name     string // of the language in itself
-}
-
-// WithCaptions adds captions to a multivariant playlist. They come and go after
-// the video is made, so they are not in the stored one.
-func WithCaptions(master string, tracks []CaptionsTrack) string {
-	if len(tracks) == 0 {
-		return master
-	}
-	var media strings.Builder
-	for _, t := range tracks {
-		fmt.Fprintf(&media, "#EXT-X-MEDIA:TYPE=SUBTITLES,GROUP-ID=\"subs\",NAME=%s,LANGUAGE=%s,DEFAULT=NO,AUTOSELECT=YES,URI=\"captions/%s.m3u8\"\n", quoted(t.Name), quoted(t.Language), t.Language)
-	}
-	var b strings.Builder
-	for line := range strings.Lines(master) {
-		if strings.HasPrefix(line, "#EXT-X-STREAM-INF:") {
-			b.WriteString(media.String())
-			media.Reset()
-			line = strings.TrimSuffix(line, "\n") + ",SUBTITLES=\"subs\"\n"
-		}
-		b.WriteString(line)
-	}
-	return b.String()
-}
-
-// quoted writes a quoted string. It has no escapes, so what it cannot have is left out
-// (RFC 8216, section 4.2).
-func quoted(text string) string {
-	return `"` + strings.Map(func(r rune) rune {
-		if r == '"' || unicode.IsControl(r) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(text, "")) + `"`
-}
-
-// Captions draws the media playlist of a language for a video of a length. Pieces that
-// no file has, of less than a second, count as a second: the list has an end.
-func Captions(language string, segmentSeconds int, seconds float64) string {
-	segmentSeconds = max(1, segmentSeconds)
-	var b strings.Builder
-	fmt.Fprintf(&b, "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:%d\n#EXT-X-MEDIA-SEQUENCE:0\n#EXT-X-PLAYLIST-TYPE:VOD\n", segmentSeconds)
-	for n := 0; seconds >= 1e-6; n++ { // less is nothing as it is written
-		fmt.Fprintf(&b, "#EXTINF:%.6f,\n%s/%d.vtt\n", min(seconds, float64(segmentSeconds)), language, n)
-		seconds -= float64(segmentSeconds)
-	}
-	b.WriteString("#EXT-X-ENDLIST\n")
-	return b.String()
 }

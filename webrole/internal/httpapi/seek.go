@@ -65,7 +65,7 @@ func (s *Server) ask(ctx context.Context, view videostore.View, second float64) 
 // leads, else one that begins with the chunk of that second, or with a preview of it.
 func place(view videostore.View, second float64) (api.Seek, error) {
 	base := "/v/" + string(view.Video.ID) + "/"
-	address := func(from int) string { return base + playlist.Address("master", from) }
+	address := func(from int) string { return base + playlist.Address("master", from, false) }
 	generation := view.Video.Playing()
 	if _, whole, err := view.Whole(generation); whole || err != nil {
 		return api.Seek{Master: address(0), Made: true}, err
@@ -84,7 +84,7 @@ func place(view videostore.View, second float64) (api.Seek, error) {
 	p.From = chunk
 	found := api.Seek{Master: address(chunk), From: p.Plan.Start(chunk), Made: p.Ready()}
 	if !found.Made && p.Preview().Ready() {
-		found.Master, found.Made, found.Preview = base+playlist.PreviewAddress("master", chunk), true, true
+		found.Master, found.Made, found.Preview = base+playlist.Address("master", chunk, true), true, true
 	}
 	return found, nil
 }

@@ -38,9 +38,11 @@ var ErrUnreadable = errors.New("it is not a WebVTT or SRT file with cues")
 // Track is captions in the order of their times. Every cue has text and ends after
 // it begins.
 type Track struct {
+	Charset string // encoding of the file; charset.UTF8 if it was Unicode already
+	// LeftOut is how many cues were left out, or the end of their text, because they end
+	// before they begin, or too late, or are too long.
+	LeftOut int
 	cues    []cue
-	charset string
-	leftOut int
 }
 
 type cue struct {
@@ -62,12 +64,12 @@ func Read(file []byte, in language.Tag) (Track, error) {
 	if err != nil {
 		return Track{}, err
 	}
-	track := Track{charset: encoding}
+	track := Track{Charset: encoding}
 	for _, b := range blocks {
 		text, cut := plain(b.lines)
 		late := b.to <= b.from || b.to > latest
 		if text != "" && (late || cut) {
-			track.leftOut++
+			track.LeftOut++
 		}
 		if text == "" || late {
 			continue
@@ -77,7 +79,7 @@ func Read(file []byte, in language.Tag) (Track, error) {
 		}
 	}
 	switch {
-	case track.leftOut > 0 && len(track.cues) == 0:
+	case track.LeftOut > 0 && len(track.cues) == 0:
 		return Track{}, fmt.Errorf("%w: all of them end before they begin, or after %v", ErrUnreadable, latest)
 	case len(track.cues) == 0:
 		return Track{}, fmt.Errorf("%w: it has no line such as 00:00:01,000 --> 00:00:02,500 with text below it", ErrUnreadable)
@@ -180,13 +182,6 @@ func plain(lines []string) (text string, cut bool) {
 
 var escape = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
-// Charset is the encoding of the file; charset.UTF8 if it was Unicode already.
-func (t Track) Charset() string { return t.charset }
-
-// LeftOut is how many cues were left out, or the end of their text, because they end
-// before they begin, or too late, or are too long.
-func (t Track) LeftOut() int { return t.leftOut }
-
 // Cues is how many there are.
 func (t Track) Cues() int { return len(t.cues) }
 
@@ -225,10 +220,5 @@ func (t Track) Segments(length time.Duration) ([][]byte, error) {
 }
 
 func (c cue) write(b *bytes.Buffer) {
-	fmt.Fprintf(b, "\n%s --> %s\n%s\n", stamp(c.from), stamp(c.to), c.text)
-}
-
-func stamp(d time.Duration) string {
-	ms := d.Milliseconds()
-	return fmt.Sprintf("%02d:%02d:%02d.%03d", ms/3_600_000, ms/60_000%60, ms/1000%60, ms%1000)
+	fmt.Fprintf(b, "\n%s --> %s\n%s\n", playlist.CaptionTime(c.from), playlist.CaptionTime(c.to), c.text)
 }

@@ -74,7 +74,7 @@ func TestRead(t *testing.T) {
 		}
 	}
 	track, err := captions.Read([]byte(srt), language.English)
-	if err != nil || track.Cues() != 2 || string(track.Whole()) != clean || track.LeftOut() != 0 {
+	if err != nil || track.Cues() != 2 || string(track.Whole()) != clean || track.LeftOut != 0 {
 		t.Errorf("SRT: %v, %d cues:\n%s", err, track.Cues(), track.Whole())
 	}
 	again, err := captions.Read(track.Whole(), language.English)
@@ -95,8 +95,8 @@ func TestLanguages(t *testing.T) {
 		"UTF-8":   {times + "Привет\r\n", "de", "Привет", "utf-8"},
 	} {
 		track, err := captions.Read([]byte(c.file), language.MustParse(c.language))
-		if err != nil || !strings.HasSuffix(string(track.Whole()), "\n"+c.want+"\n") || track.Charset() != c.charset {
-			t.Errorf("%s: %v, read as %s:\n%s", name, err, track.Charset(), track.Whole())
+		if err != nil || !strings.HasSuffix(string(track.Whole()), "\n"+c.want+"\n") || track.Charset != c.charset {
+			t.Errorf("%s: %v, read as %s:\n%s", name, err, track.Charset, track.Whole())
 		}
 	}
 	var refused *charset.Error
@@ -119,8 +119,8 @@ func TestLeftOut(t *testing.T) {
 		"just not too long":   {srt + "\n3\n00:00:05,000 --> 00:00:06,000\n" + strings.Repeat("x", 2000) + "\n", 3, 0},
 	} {
 		track, err := captions.Read([]byte(c.file), language.English)
-		if err != nil || track.Cues() != c.cues || track.LeftOut() != c.leftOut {
-			t.Errorf("%s: %d cues, %d left out, %v; want %d and %d", name, track.Cues(), track.LeftOut(), err, c.cues, c.leftOut)
+		if err != nil || track.Cues() != c.cues || track.LeftOut != c.leftOut {
+			t.Errorf("%s: %d cues, %d left out, %v; want %d and %d", name, track.Cues(), track.LeftOut, err, c.cues, c.leftOut)
 		}
 	}
 }
@@ -210,7 +210,7 @@ func FuzzRead(f *testing.F) {
 		if bytes.Contains(whole, []byte("{")) {
 			return
 		}
-		if err != nil || !bytes.Equal(again.Whole(), whole) || again.LeftOut() != 0 {
+		if err != nil || !bytes.Equal(again.Whole(), whole) || again.LeftOut != 0 {
 			t.Errorf("%q, read again %q: %v", whole, again.Whole(), err)
 		}
 	})

@@ -2,15 +2,14 @@ package media
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"image"
 	"image/draw"
 	"image/jpeg"
 	"io"
 	"strings"
-	"time"
 
+	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -35,9 +34,6 @@ func Sprite(strips []Strip, plan video.Plan, frames int64, spriteURL string) (sp
 		return nil, "", fmt.Errorf("making the storyboard: %d tiles", total)
 	}
 	w, h := plan.TileWidth, plan.TileHeight
-	if w <= 0 || h <= 0 {
-		return nil, "", errors.New("making the storyboard: the plan has no tile size")
-	}
 	rows := (total + spriteColumns - 1) / spriteColumns
 	sheet := image.NewRGBA(image.Rect(0, 0, min(total, spriteColumns)*w, rows*h))
 	var text strings.Builder
@@ -61,7 +57,7 @@ func Sprite(strips []Strip, plan video.Plan, frames int64, spriteURL string) (sp
 			if n == total-1 {
 				to = max(frames, from+1)
 			}
-			fmt.Fprintf(&text, "\n%s --> %s\n%s#xywh=%d,%d,%d,%d\n", stamp(plan, from), stamp(plan, to), spriteURL, x, y, w, h)
+			fmt.Fprintf(&text, "\n%s --> %s\n%s#xywh=%d,%d,%d,%d\n", playlist.CaptionTime(plan.FPS.Duration(from)), playlist.CaptionTime(plan.FPS.Duration(to)), spriteURL, x, y, w, h)
 			n++
 		}
 	}
@@ -70,10 +66,4 @@ func Sprite(strips []Strip, plan video.Plan, frames int64, spriteURL string) (sp
 		return nil, "", fmt.Errorf("making the storyboard: %w", err)
 	}
 	return out.Bytes(), text.String(), nil
-}
-
-// stamp is a WebVTT time: hours:minutes:seconds.milliseconds.
-func stamp(plan video.Plan, frame int64) string {
-	d := plan.FPS.Duration(frame).Round(time.Millisecond)
-	return fmt.Sprintf("%02d:%02d:%02d.%03d", int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60, d.Milliseconds()%1000)
 }

@@ -56,7 +56,7 @@ func (Captions) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 	}
 	whole := track.Whole()
 	out := video.CaptionsOutput{
-		Bytes: int64(len(whole)), Cues: track.Cues(), LeftOut: track.LeftOut(), Charset: track.Charset(),
+		Bytes: int64(len(whole)), Cues: track.Cues(), LeftOut: track.LeftOut, Charset: track.Charset,
 		SegmentSeconds: int(captionsSegment.Seconds()),
 	}
 	for _, s := range segments {
