@@ -21,10 +21,10 @@ import (
 	"github.com/cutroom/cutroom/shared/early/earlytest"
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/mediatest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/workerrole/internal/mediatest"
 )
 
 // sending is an upload in parts, as the web role takes it.

@@ -80,7 +80,7 @@ func runWith(ctx context.Context, cfg config) error {
 	if err != nil {
 		return err
 	}
-	tool, err := ffmpeg.OpenIn(ctx, held, cfg.FFmpeg, cfg.FFprobe)
+	tool, err := ffmpeg.Open(ctx, held, cfg.FFmpeg, cfg.FFprobe)
 	if err != nil {
 		return err
 	}

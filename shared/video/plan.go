@@ -37,10 +37,9 @@ type Plan struct {
 	Pictures   int64 `json:"pictures,omitempty"`
 	Interlaced bool  `json:"interlaced,omitempty"` // each picture of the source is two, a field apart
 
-	SeekMargin float64 `json:"seekMargin"`          // seconds before a chunk where decoding starts, on the first try
-	ToneMap    bool    `json:"toneMap"`             // HDR or wide colours, and this ffmpeg can map them to BT.709
-	HDR        string  `json:"hdr,omitempty"`       // transfer of the source when it is HDR: "smpte2084", "arib-std-b67"
-	FullRange  bool    `json:"fullRange,omitempty"` // black is 0 and not 16
+	ToneMap   bool   `json:"toneMap"`             // HDR or wide colours, and this ffmpeg can map them to BT.709
+	HDR       string `json:"hdr,omitempty"`       // transfer of the source when it is HDR: "smpte2084", "arib-std-b67"
+	FullRange bool   `json:"fullRange,omitempty"` // black is 0 and not 16
 	// Primaries are those of a source that says how its numbers become colours. Then the
 	// renditions say it, too, with the matrix of BT.709; else players guess of both alike.
 	Primaries string `json:"primaries,omitempty"`

@@ -3,7 +3,7 @@ package ffmpeg
 import (
 	"context"
 	"fmt"
-	"slices"
+	"maps"
 	"strconv"
 
 	ff "github.com/u2takey/ffmpeg-go"
@@ -27,8 +27,8 @@ type ChunkJob struct {
 	End int64
 	// Renditions are indices into Plan.Renditions.
 	Renditions []int
-	// Tiles and Poster say which still images to make.
-	Tiles, Poster bool
+	// Stills says that the chunk's tiles, and the poster if it is in the chunk, are made.
+	Stills bool
 	// Awaited says that a viewer waits for it, as for the first chunk.
 	Awaited bool
 	// DecodeThreads is for previews, to decode sooner; 0 is 1. Of a damaged source several
@@ -43,12 +43,8 @@ const (
 )
 
 // RenditionFile is the name of a rendition's file: the init segment, then the
-// segments. PlaylistFile says where each of them lies.
+// segments.
 func RenditionFile(name string) string { return name + ".m4s" }
-
-// PlaylistFile is the name of the playlist that ffmpeg writes beside a
-// RenditionFile.
-func PlaylistFile(name string) string { return name + ".m3u8" }
 
 // TilesIn returns how many storyboard tiles fall into the frames [from, to).
 func TilesIn(p video.Plan, from, to int64) int {
@@ -64,32 +60,29 @@ func TilesIn(p video.Plan, from, to int64) int {
 //
 // A nil error does not mean that all frames are there: verify (package media).
 func (t *Tool) Chunk(ctx context.Context, job ChunkJob) error {
-	args := slices.Concat(t.globals(), startAtZero, chunkArgs(t, job))
-	_, err := t.run(ctx, command{
-		path: t.FFmpeg, args: args, dir: job.Dir, source: job.Source, limits: encodingOf(job.Plan, job.Plan.Chunks[job.Index].To-job.Plan.Chunks[job.Index].From),
-	})
-	if err != nil {
-		return fmt.Errorf("encoding chunk %d: %w", job.Index, err)
-	}
-	return nil
-}
-
-// globals come first on every ffmpeg command line.
-func (t *Tool) globals() []string {
-	return []string{
-		"-nostdin", "-hide_banner", "-v", "error", "-y",
-		"-progress", "pipe:1", "-nostats", "-stats_period", "0.5",
-		"-filter_complex_threads", "1",
-	}
+	chunk := job.Plan.Chunks[job.Index]
+	_, err := t.ffmpeg(ctx, fmt.Sprintf("encoding chunk %d", job.Index),
+		command{dir: job.Dir, source: job.Source, limits: encodingOf(job.Plan, chunk.To-chunk.From)}, t.chunkLine(job), startAtZero...)
+	return err
 }
 
 // startAtZero moves the times of a source so that it starts at 0, and keeps them
 // otherwise.
 var startAtZero = []string{"-copyts", "-start_at_zero"}
 
-func chunkArgs(t *Tool, job ChunkJob) []string {
+// repeatable are options of what is encoded: it has the same bytes each time, and nothing of
+// what the source says about itself.
+var repeatable = ff.KwArgs{"map_metadata": "-1", "fflags": "+bitexact", "flags": "+bitexact", "threads": "1"}
+
+func with(options, more ff.KwArgs) ff.KwArgs {
+	all := maps.Clone(options)
+	maps.Copy(all, more)
+	return all
+}
+
+func (t *Tool) chunkLine(job ChunkJob) *ff.Stream {
 	plan, chunk := job.Plan, job.Plan.Chunks[job.Index]
-	branches := chunkFrames(t, job).Split()
+	branches := t.chunkFrames(job).Split()
 	next := 0
 	branch := func() *ff.Stream {
 		next++
@@ -99,30 +92,26 @@ func chunkArgs(t *Tool, job ChunkJob) []string {
 	for _, i := range job.Renditions {
 		r := plan.Renditions[i]
 		outputs = append(outputs, scaled(branch(), plan, r.Width, r.Height).
-			Output(PlaylistFile(r.Name), renditionOptions(plan, r, presetOf(job))))
+			Output(r.Name+".m3u8", renditionOptions(job, r)))
 	}
-	if n := TilesIn(plan, chunk.From, min(chunk.To, job.End)); job.Tiles && n > 0 {
+	if n := TilesIn(plan, chunk.From, min(chunk.To, job.End)); job.Stills && n > 0 {
 		tiles := branch().Filter("select", ff.Args{fmt.Sprintf("not(mod(pts,%d))", plan.TileEvery)})
 		outputs = append(outputs, still(tiles, plan, plan.TileWidth, plan.TileHeight).
 			Filter("tile", ff.Args{fmt.Sprintf("%dx1", n)}).
 			Output(TilesFile, stillOptions(4)))
 	}
-	if job.Poster {
+	if job.Stills && plan.PosterFrame >= chunk.From && plan.PosterFrame < chunk.To {
 		r := posterSize(plan)
 		poster := branch().Filter("select", ff.Args{fmt.Sprintf("eq(pts,%d)", plan.PosterFrame)})
 		outputs = append(outputs, still(poster, plan, r.Width, r.Height).
 			Output(PosterFile, stillOptions(3)))
 	}
-	return ff.MergeOutputs(outputs...).GetArgs()
+	return ff.MergeOutputs(outputs...)
 }
 
 // scaled makes pictures of a rendition.
 func scaled(s *ff.Stream, plan video.Plan, width, height int) *ff.Stream {
-	convert := ff.KwArgs{}
-	if converted(plan) {
-		convert = ff.KwArgs{"out_color_matrix": "bt709", "out_range": "tv", "flags": exactColours}
-	}
-	s = fitted(s, width, height, convert).Filter("format", ff.Args{"yuv420p"})
+	s = fitted(s, plan, width, height, "bt709", "tv").Filter("format", ff.Args{"yuv420p"})
 	if converted(plan) {
 		primaries := plan.Primaries
 		if plan.ToneMap {
@@ -133,39 +122,34 @@ func scaled(s *ff.Stream, plan video.Plan, width, height int) *ff.Stream {
 	return s
 }
 
-// exactColours makes the scaler round: its quick way is off by up to 6 of 255. It takes a
-// tenth more processor time than that, a hundredth of what encoding takes.
-const exactColours = "bicubic+accurate_rnd+full_chroma_int+full_chroma_inp"
+// still makes pictures as JPEG has them.
+func still(s *ff.Stream, plan video.Plan, width, height int) *ff.Stream {
+	return fitted(s, plan, width, height, "bt601", "pc").Filter("format", ff.Args{"yuvj420p"})
+}
 
 // converted reports whether colours are converted while pictures are scaled. Those of HDR
 // are before, or stay as they are.
 func converted(plan video.Plan) bool { return plan.Primaries != "" && plan.HDR == "" }
 
-// still makes pictures as JPEG has them.
-func still(s *ff.Stream, plan video.Plan, width, height int) *ff.Stream {
-	convert := ff.KwArgs{}
-	if converted(plan) {
-		convert = ff.KwArgs{"out_color_matrix": "bt601", "out_range": "pc", "flags": exactColours}
-	}
-	return fitted(s, width, height, convert).Filter("format", ff.Args{"yuvj420p"})
-}
-
 // fitted makes pictures of square pixels. One that has another shape than the film, after
-// a change on the way, keeps it, between black bars.
-func fitted(s *ff.Stream, width, height int, more ff.KwArgs) *ff.Stream {
+// a change on the way, keeps it, between black bars. Colours are converted exactly: the
+// scaler's quick way is off by up to 6 of 255. It takes a tenth more processor time than
+// that, a hundredth of what encoding takes.
+func fitted(s *ff.Stream, plan video.Plan, width, height int, matrix, levels string) *ff.Stream {
 	side := func(whole int, ofOther string) string {
 		return fmt.Sprintf("if(lt(abs(dar*%d/%d-1),0.06),%d,min(%d,2*trunc(%s/2)))", height, width, whole, whole, ofOther)
 	}
-	more["w"] = side(width, fmt.Sprintf("%d*dar", height))
-	more["h"] = side(height, fmt.Sprintf("%d/dar", width))
-	more["eval"] = "frame"
-	return s.Filter("scale", nil, more).
+	options := ff.KwArgs{"w": side(width, fmt.Sprintf("%d*dar", height)), "h": side(height, fmt.Sprintf("%d/dar", width)), "eval": "frame"}
+	if converted(plan) {
+		options = with(options, ff.KwArgs{"out_color_matrix": matrix, "out_range": levels, "flags": "bicubic+accurate_rnd+full_chroma_int+full_chroma_inp"})
+	}
+	return s.Filter("scale", nil, options).
 		Filter("pad", ff.Args{strconv.Itoa(width), strconv.Itoa(height), "(ow-iw)/2", "(oh-ih)/2"}, ff.KwArgs{"eval": "frame"}).
 		Filter("setsar", ff.Args{"1"})
 }
 
 // chunkFrames are the pictures of a chunk, each of which has its number as its time.
-func chunkFrames(t *Tool, job ChunkJob) *ff.Stream {
+func (t *Tool) chunkFrames(job ChunkJob) *ff.Stream {
 	plan, chunk := job.Plan, job.Plan.Chunks[job.Index]
 	in := t.guard(job.Source)
 	in["threads"] = strconv.Itoa(max(1, job.DecodeThreads))
@@ -201,24 +185,20 @@ func chunkFrames(t *Tool, job ChunkJob) *ff.Stream {
 	return frames
 }
 
-// presetOf is how hard the encoder tries. A viewer waits for the first chunk: a
-// quarter less time is worth more bits in its 2 s. The picture is no worse, and the
-// init segment is the same, as one for all chunks must be.
-func presetOf(job ChunkJob) string {
-	if job.Index == 0 || job.Awaited {
-		return "superfast"
-	}
-	return "veryfast"
-}
-
-func renditionOptions(plan video.Plan, r video.Rendition, preset string) ff.KwArgs {
+func renditionOptions(job ChunkJob, r video.Rendition) ff.KwArgs {
+	plan := job.Plan
 	segment := strconv.FormatInt(plan.SegmentFrames, 10)
 	// Half a frame less than a segment, so that rounding never delays a cut to the next keyframe.
 	cut := (float64(plan.SegmentFrames) - 0.5) / plan.FPS.Float()
-	return ff.KwArgs{
-		"an": "", "sn": "", "dn": "", "map_metadata": "-1", "map_chapters": "-1",
-		"fflags": "+bitexact", "flags": "+bitexact",
-		"c:v": "libx264", "preset": preset, "profile:v": "high", "threads": "1",
+	// A viewer waits for the first chunk: a quarter less time is worth more bits in its 2 s.
+	// The picture is no worse, and the init segment is the same, as one for all chunks must be.
+	preset := "veryfast"
+	if job.Index == 0 || job.Awaited {
+		preset = "superfast"
+	}
+	return with(repeatable, ff.KwArgs{
+		"map_chapters": "-1",
+		"c:v":          "libx264", "preset": preset, "profile:v": "high",
 		"crf": "23", "maxrate": strconv.Itoa(r.MaxRate), "bufsize": strconv.Itoa(2 * r.MaxRate),
 		"g": segment, "keyint_min": segment, "sc_threshold": "0",
 		"avoid_negative_ts": "disabled",
@@ -230,15 +210,11 @@ func renditionOptions(plan video.Plan, r video.Rendition, preset string) ff.KwAr
 		"hls_segment_options":  "movflags=+frag_discont",
 		"hls_flags":            "independent_segments+single_file",
 		"hls_segment_filename": RenditionFile(r.Name),
-	}
+	})
 }
 
 func stillOptions(quality int) ff.KwArgs {
-	return ff.KwArgs{
-		"an": "", "sn": "", "dn": "", "map_metadata": "-1",
-		"fflags": "+bitexact", "flags": "+bitexact", "threads": "1",
-		"c:v": "mjpeg", "q:v": strconv.Itoa(quality), "f": "image2", "update": "1", "frames:v": "1",
-	}
+	return with(repeatable, ff.KwArgs{"c:v": "mjpeg", "q:v": strconv.Itoa(quality), "f": "image2", "update": "1", "frames:v": "1"})
 }
 
 // posterSize is the tallest rendition of at most 720p, or the smallest.

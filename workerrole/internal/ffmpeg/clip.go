@@ -2,10 +2,8 @@ package ffmpeg
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"path/filepath"
-	"slices"
 	"strconv"
 
 	ff "github.com/u2takey/ffmpeg-go"
@@ -41,19 +39,15 @@ const (
 //
 // A nil error does not mean that all frames are there: verify (package media).
 func (t *Tool) Clip(ctx context.Context, job ClipJob) error {
-	// Times stay as the segments have them: each input on its own would be moved
-	// to start at 0, and the sound would no longer fit the picture.
-	args := slices.Concat(t.globals(), []string{"-copyts"}, clipArgs(job))
 	l := encoding(maxPixels, 1)
 	l.file += bytesAt(job.MaxRate+AudioBitRate, job.FPS.Seconds(job.Frames))
-	_, err := t.run(ctx, command{path: t.FFmpeg, args: args, dir: filepath.Dir(job.Out), reads: []string{job.Video, job.Audio}, limits: l})
-	if err != nil {
-		return fmt.Errorf("encoding a clip: %w", err)
-	}
-	return nil
+	// Times stay as the segments have them: each input on its own would be moved
+	// to start at 0, and the sound would no longer fit the picture.
+	_, err := t.ffmpeg(ctx, "encoding a clip", command{dir: filepath.Dir(job.Out), reads: []string{job.Video, job.Audio}, limits: l}, job.line(), "-copyts")
+	return err
 }
 
-func clipArgs(job ClipJob) []string {
+func (job ClipJob) line() *ff.Stream {
 	in := trusted()
 	in["threads"] = clipDecoders
 	streams := []*ff.Stream{ff.Input(Source{URL: job.Video}.input(), in).Get("v:0").
@@ -68,14 +62,14 @@ func clipArgs(job ClipJob) []string {
 			Filter("asetpts", ff.Args{"PTS-STARTPTS"}).
 			Filter("apad", nil, ff.KwArgs{"whole_len": to - from}))
 	}
-	return ff.Output(streams, Source{URL: job.Out}.input(), ff.KwArgs{
-		"map_metadata": "-1", "map_chapters": "-1", "fflags": "+bitexact", "flags": "+bitexact",
-		"r":   job.FPS.String(), // ffmpeg 7 forgets it at setpts, and the last frame has no duration then
-		"c:v": "libx264", "preset": "veryfast", "profile:v": "high", "threads": "1",
+	return ff.Output(streams, Source{URL: job.Out}.input(), with(repeatable, ff.KwArgs{
+		"map_chapters": "-1",
+		"r":            job.FPS.String(), // ffmpeg 7 forgets it at setpts, and the last frame has no duration then
+		"c:v":          "libx264", "preset": "veryfast", "profile:v": "high",
 		"crf": strconv.Itoa(clipCRF), "maxrate": strconv.Itoa(job.MaxRate), "bufsize": strconv.Itoa(2 * job.MaxRate),
 		"c:a": "aac", "b:a": strconv.Itoa(AudioBitRate), "ac": strconv.Itoa(AudioChannels),
 		"movflags": "+faststart", "f": "mp4",
-	}).GetArgs()
+	}))
 }
 
 // Samples is the number of the sound's sample that a frame of the grid starts with.

@@ -24,10 +24,9 @@ func (c command) watchDir(ctx context.Context, over func()) (end func()) {
 		return func() {}
 	}
 	before, entries := usage(c.dir)
-	used := UsageOf(ctx)
 	look := func() (more bool) {
 		bytes, n := usage(c.dir)
-		raise(&used.disk, bytes)
+		addUsage(ctx, func(u *Usage) { u.Disk = max(u.Disk, bytes) })
 		if bytes-before > c.limits.file || n-entries > maxEntries {
 			over()
 			return false
@@ -44,24 +43,22 @@ func (c command) watchDir(ctx context.Context, over func()) (end func()) {
 // every calls look at each tick, until it wants no more or the returned function is called,
 // which waits for a call under way.
 func every(pause time.Duration, look func() (more bool)) (stop func()) {
-	done := make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
 	var looking sync.WaitGroup
 	looking.Go(func() {
-		tick := time.NewTicker(pause)
-		defer tick.Stop()
-		for {
+		for tick := time.NewTicker(pause); ; {
 			select {
-			case <-done:
+			case <-ctx.Done():
 				return
 			case <-tick.C:
-			}
-			if !look() {
-				return
+				if !look() {
+					return
+				}
 			}
 		}
 	})
 	return func() {
-		close(done)
+		cancel()
 		looking.Wait()
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/workerrole/internal/sandbox"
 )
 
 func open(t *testing.T) *Tool {
@@ -23,11 +24,21 @@ func open(t *testing.T) *Tool {
 	if testing.Short() {
 		t.Skip("-short: runs ffmpeg")
 	}
-	tool, err := Open(t.Context(), "", "")
+	tool, err := Open(t.Context(), trySandbox(t), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return tool
+}
+
+// trySandbox is what this system has.
+func trySandbox(t *testing.T) *sandbox.Sandbox {
+	t.Helper()
+	held, err := sandbox.Open(sandbox.Try)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return held
 }
 
 // script is a program that stands in for ffmpeg.
@@ -51,7 +62,7 @@ func TestOpenSaysWhatIsMissing(t *testing.T) {
 		"something else":  script(t, "echo hello\n"),
 		"no encoders":     script(t, "echo ffmpeg version 0 x\n"),
 	} {
-		if _, err := Open(t.Context(), path, tool.FFprobe); err == nil {
+		if _, err := Open(t.Context(), tool.sandbox, path, tool.FFprobe); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
@@ -105,20 +116,23 @@ func TestEveryInputIsGuarded(t *testing.T) {
 	out := filepath.Join(dir, "out")
 	chunk := func(index int) func(Source) error {
 		return func(src Source) error {
-			return tool.Chunk(t.Context(), ChunkJob{Source: src, Plan: plan, Index: index, Dir: dir, Margin: 1, End: 240, Renditions: []int{0}, Tiles: true, Poster: true})
+			return tool.Chunk(t.Context(), ChunkJob{Source: src, Plan: plan, Index: index, Dir: dir, Margin: 1, End: 240, Renditions: []int{0}, Stills: true})
 		}
 	}
 	strangers := map[string]func(Source) error{
 		"Chunk": chunk(1), "the first Chunk": chunk(0),
 		// The stand-in writes no lists, which is an error of its own.
 		"Sound": func(src Source) error {
-			_, _ = tool.Sound(t.Context(), SoundJob{Source: src, Dir: dir, To: 1024, Seek: -1})
+			_, _ = tool.Sound(t.Context(), SoundJob{Source: src, Dir: dir, To: 1024})
 			return nil
 		},
-		"FirstSamples": func(src Source) error { _, _ = tool.FirstSamples(t.Context(), src, dir, -1); return nil },
-		"Loudness":     func(src Source) error { _, _ = tool.Loudness(t.Context(), src); return nil },
-		"Frame":        func(src Source) error { return tool.Frame(t.Context(), src, plan, 1, out) },
-		"Remux":        func(src Source) error { return tool.Remux(t.Context(), src, Info{}, out) },
+		"Sound from the middle": func(src Source) error {
+			_, _ = tool.Sound(t.Context(), SoundJob{Source: src, Dir: dir, From: 1 << 20, To: 1 << 21})
+			return nil
+		},
+		"Loudness": func(src Source) error { _, _ = tool.Loudness(t.Context(), src); return nil },
+		"Frame":    func(src Source) error { return tool.Frame(t.Context(), src, plan, 1, out) },
+		"Remux":    func(src Source) error { return tool.Remux(t.Context(), src, Info{}, out) },
 		// The stand-in's packets are none, which is a failure of its own.
 		"Probe": func(src Source) error { _, _ = tool.Probe(t.Context(), src); return nil },
 	}
@@ -268,9 +282,9 @@ func TestStderrIsCapped(t *testing.T) {
 // Progress is reported when work moves, and not when ffmpeg only says the same again.
 func TestProgressMeansMovement(t *testing.T) {
 	t.Parallel()
-	var got []int64
-	w := &progressWriter{start: time.Now()}
-	w.report = func() { got = append(got, w.now.frames) }
+	var got []string
+	var w *progressWriter
+	w = newProgress(func() { got = append(got, w.now.frames) })
 	for _, text := range []string{
 		"frame=0\nprogress=continue\n", "frame=0\nprogress=continue\n", // reading towards the chunk
 		"fra", "me=5\nout_time_us=100\ntotal_size=N/A\nprogress=cont", "inue\n",
@@ -281,11 +295,11 @@ func TestProgressMeansMovement(t *testing.T) {
 			t.Fatal(n, err)
 		}
 	}
-	if want := []int64{0, 0, 5, 9}; !slices.Equal(got, want) {
+	if want := []string{"0", "0", "5", "9"}; !slices.Equal(got, want) {
 		t.Errorf("reported %v, want %v", got, want)
 	}
 	w.start, got = time.Now().Add(-2*firstFrameLimit), nil
-	w.now, w.last = progress{}, progress{}
+	w.now, w.last = progress{}, progress{frames: "0"}
 	_, _ = w.Write([]byte("frame=0\nprogress=continue\n"))
 	if len(got) > 0 {
 		t.Error("reading for ever without a frame counts as progress")

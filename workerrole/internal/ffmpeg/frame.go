@@ -2,9 +2,7 @@ package ffmpeg
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
-	"slices"
 	"strconv"
 
 	ff "github.com/u2takey/ffmpeg-go"
@@ -20,11 +18,7 @@ func (t *Tool) Frame(ctx context.Context, src Source, plan video.Plan, second fl
 	in["ss"] = strconv.FormatFloat(second, 'f', 6, 64)
 	out := ff.Input(src.input(), in).Get("v:0").
 		Filter("scale", ff.Args{"160", "90"}).
-		Output(filepath.Base(path), ff.KwArgs{"frames:v": "1", "q:v": "3", "pix_fmt": "yuvj420p", "flags": "+bitexact", "fflags": "+bitexact", "f": "image2", "update": "1", "c:v": "mjpeg"})
-	args := slices.Concat(t.globals(), out.GetArgs())
-	_, err := t.run(ctx, command{path: t.FFmpeg, args: args, dir: filepath.Dir(path), source: src, limits: encodingOf(plan, 0)})
-	if err != nil {
-		return fmt.Errorf("taking a picture: %w", err)
-	}
-	return nil
+		Output(filepath.Base(path), with(stillOptions(3), ff.KwArgs{"pix_fmt": "yuvj420p"}))
+	_, err := t.ffmpeg(ctx, "taking a picture", command{dir: filepath.Dir(path), source: src, limits: encodingOf(plan, 0)}, out)
+	return err
 }

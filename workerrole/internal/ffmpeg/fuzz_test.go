@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 )
 
 // Whatever ffprobe says of a stranger's file, it is a source with pictures that have a codec, or an error.
@@ -33,8 +32,8 @@ func FuzzProgress(f *testing.F) {
 			return // longer lines are dropped, where depends on the cuts
 		}
 		read := func(size int) (got []progress) {
-			w := &progressWriter{start: time.Now()}
-			w.report = func() { got = append(got, w.now) }
+			var w *progressWriter
+			w = newProgress(func() { got = append(got, w.now) })
 			for part := range slices.Chunk(text, size) {
 				if n, err := w.Write(part); n != len(part) || err != nil {
 					t.Fatal(n, err)

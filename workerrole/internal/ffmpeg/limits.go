@@ -30,9 +30,12 @@ var (
 	probing = limits{wall: 5 * time.Minute, cpu: 15 * time.Second, memory: 512 << 20, file: 1 << 20}
 	// sounding decodes sound only.
 	sounding = limits{wall: 2 * time.Hour, cpu: time.Hour, memory: 512 << 20, file: 1 << 30}
-	// copying writes about what it reads: an upload, or the download.
-	copying = limits{wall: time.Hour, cpu: 30 * time.Minute, memory: 1 << 30}
 )
+
+// copying returns the limits of a run that writes so many bytes, about as many as it reads.
+func copying(bytes int64) limits {
+	return limits{wall: time.Hour, cpu: 30 * time.Minute, memory: 1 << 30, file: bytes}
+}
 
 // bytesPerPixel is what a chunk needs for each pixel of the source: 200 were
 // measured with 10-bit HEVC of 4096 × 2304, tone mapping and five renditions.

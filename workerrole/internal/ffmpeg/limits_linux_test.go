@@ -49,7 +49,7 @@ func TestEvidenceAndTrouble(t *testing.T) {
 			ctx, used := WithUsage(t.Context())
 			began := time.Now()
 			_, err := run(ctx, command{path: script(t, c.script+"\n"), dir: t.TempDir(), stdout: &out, limits: c.limits})
-			t.Logf("%v, processor %v, memory %d MiB, disk %d KiB: %v", time.Since(began).Round(time.Millisecond), used.CPU().Round(time.Millisecond), used.Memory()>>20, used.Disk()>>10, err)
+			t.Logf("%v, processor %v, memory %d MiB, disk %d KiB: %v", time.Since(began).Round(time.Millisecond), used().CPU.Round(time.Millisecond), used().Memory>>20, used().Disk>>10, err)
 			got := "nothing"
 			var trouble interface{ Dependency() string }
 			switch {
@@ -71,7 +71,7 @@ func TestEvidenceAndTrouble(t *testing.T) {
 // A line without an end is not waited for.
 func TestEndlessLinesAreDropped(t *testing.T) {
 	t.Parallel()
-	progress, packets := &progressWriter{report: func() {}}, &packetEnds{}
+	progress, packets := newProgress(func() {}), &packetEnds{}
 	for range 1000 {
 		for _, w := range []io.Writer{progress, packets} {
 			if _, err := w.Write(bytes.Repeat([]byte("x"), 32<<10)); err != nil {
@@ -118,12 +118,12 @@ func TestTagsStayOutOfMemory(t *testing.T) {
 	ctx, used := WithUsage(t.Context())
 	began := time.Now()
 	_, err := tool.Probe(ctx, src)
-	t.Logf("320 MB of tags: %d runs, %v, processor %v, memory %d MiB: %v", used.Runs(), time.Since(began).Round(time.Millisecond), used.CPU().Round(time.Millisecond), used.Memory()>>20, err)
-	if failure := (*video.Failure)(nil); !errors.As(err, &failure) || failure.Code != video.TooMuchMetadata || used.Runs() != 1 {
-		t.Errorf("%d runs said %v, want %s of the first", used.Runs(), err, video.TooMuchMetadata)
+	t.Logf("320 MB of tags: %d runs, %v, processor %v, memory %d MiB: %v", used().Runs, time.Since(began).Round(time.Millisecond), used().CPU.Round(time.Millisecond), used().Memory>>20, err)
+	if failure := (*video.Failure)(nil); !errors.As(err, &failure) || failure.Code != video.TooMuchMetadata || used().Runs != 1 {
+		t.Errorf("%d runs said %v, want %s of the first", used().Runs, err, video.TooMuchMetadata)
 	}
-	if used.Memory() > 300<<20 {
-		t.Errorf("the probe took %d MiB", used.Memory()>>20)
+	if used().Memory > 300<<20 {
+		t.Errorf("the probe took %d MiB", used().Memory>>20)
 	}
 
 	// As large as may be, and all runs have room for it.
@@ -131,7 +131,7 @@ func TestTagsStayOutOfMemory(t *testing.T) {
 	for name, run := range map[string]func(context.Context) error{
 		"Probe": func(ctx context.Context) error { _, err := tool.Probe(ctx, src); return err },
 		"Sound": func(ctx context.Context) error {
-			_, err := tool.Sound(ctx, SoundJob{Source: src, Dir: t.TempDir(), To: 48000, Seek: -1})
+			_, err := tool.Sound(ctx, SoundJob{Source: src, Dir: t.TempDir(), To: 48000})
 			return err
 		},
 		"Remux": func(ctx context.Context) error {
@@ -140,9 +140,9 @@ func TestTagsStayOutOfMemory(t *testing.T) {
 	} {
 		ctx, used := WithUsage(t.Context())
 		err := run(ctx)
-		t.Logf("176 MB of tags: %s: memory %d MiB: %v", name, used.Memory()>>20, err)
-		if err != nil || used.Memory() > 300<<20 {
-			t.Errorf("%s took %d MiB and said %v", name, used.Memory()>>20, err)
+		t.Logf("176 MB of tags: %s: memory %d MiB: %v", name, used().Memory>>20, err)
+		if err != nil || used().Memory > 300<<20 {
+			t.Errorf("%s took %d MiB and said %v", name, used().Memory>>20, err)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 
 	ff "github.com/u2takey/ffmpeg-go"
@@ -28,34 +27,28 @@ func (t *Tool) Loudness(ctx context.Context, src Source) (Loudness, error) {
 		Filter("aformat", nil, ff.KwArgs{"channel_layouts": "stereo"}).
 		Filter("ebur128", nil, ff.KwArgs{"peak": "true", "framelog": "verbose"}).
 		Output("-", ff.KwArgs{"f": "null"})
-	args := slices.Concat(t.globals(), []string{"-v", "info"}, out.GetArgs()) // the summary is an info
-	summary, err := t.run(ctx, command{path: t.FFmpeg, args: args, source: src, limits: sounding})
+	summary, err := t.ffmpeg(ctx, "measuring loudness", command{source: src, limits: sounding}, out, "-v", "info") // the summary is an info
 	if err != nil {
-		return Loudness{}, fmt.Errorf("measuring loudness: %w", err)
+		return Loudness{}, err
 	}
 	return readLoudness(summary)
 }
 
-var loudnessOf = map[string]*regexp.Regexp{
-	"I":    regexp.MustCompile(`(?m)^\s+I:\s+(\S+) LUFS`),
-	"LRA":  regexp.MustCompile(`(?m)^\s+LRA:\s+(\S+) LU\b`),
-	"Peak": regexp.MustCompile(`(?m)^\s+Peak:\s+(\S+) dBFS`),
-}
+// loudness is a line of the summary, or of one before it.
+var loudness = regexp.MustCompile(`(?m)^\s+(I|LRA|Peak):\s+(\S+) (?:LU|LUFS|dBFS)$`)
 
-func readLoudness(summary string) (l Loudness, _ error) {
-	for name, to := range map[string]*float64{"I": &l.Integrated, "LRA": &l.Range, "Peak": &l.TruePeak} {
-		found := loudnessOf[name].FindAllStringSubmatch(summary, -1)
-		if len(found) == 0 {
-			return l, fmt.Errorf("measuring loudness: ffmpeg says nothing of %s", name)
-		}
-		value, err := strconv.ParseFloat(found[len(found)-1][1], 64)
+func readLoudness(summary string) (Loudness, error) {
+	found := map[string]float64{}
+	for _, line := range loudness.FindAllStringSubmatch(summary, -1) {
+		value, err := strconv.ParseFloat(line[2], 64)
 		if err != nil {
-			return l, fmt.Errorf("measuring loudness: %s: %w", name, err)
+			return Loudness{}, fmt.Errorf("measuring loudness: %w", err)
 		}
-		*to = max(value, Silence) // "-inf", which is no number in JSON
-		if name == "LRA" {
-			*to = value
-		}
+		found[line[1]] = value // the last is of the whole
 	}
-	return l, nil
+	if len(found) < 3 {
+		return Loudness{}, fmt.Errorf("measuring loudness: ffmpeg says only %v", found)
+	}
+	// "-inf" is no number in JSON.
+	return Loudness{Integrated: max(found["I"], Silence), Range: found["LRA"], TruePeak: max(found["Peak"], Silence)}, nil
 }

@@ -13,10 +13,7 @@ import (
 // ffmpeg divides a single channel, and the middle one of 5.1, between two at -3 dB each.
 func TestLoudnessIsThatOfBS1770(t *testing.T) {
 	t.Parallel()
-	tool, err := Open(t.Context(), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tool := open(t)
 	for name, c := range map[string]struct {
 		sound      string
 		integrated float64

@@ -67,10 +67,7 @@ func asWorker(t *testing.T, group string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held, err := sandbox.Open(sandbox.Try)
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := trySandbox(t)
 	greedy := script(t, "x=12345678; i=0; while [ $i -lt 28 ]; do x=$x$x; i=$((i+1)); done\n")
 	_, err = run(t.Context(), command{path: greedy, dir: t.TempDir(), sandbox: held, limits: limits{wall: time.Minute, cpu: time.Minute, memory: 8 << 30, file: 1 << 20}})
 	var trouble *DependencyError
@@ -83,16 +80,13 @@ func asWorker(t *testing.T, group string) {
 // scoreOf is the oom_score_adj of a program that a run starts.
 func scoreOf(t *testing.T) int {
 	t.Helper()
-	held, err := sandbox.Open(sandbox.Try)
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := trySandbox(t)
 	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", "read line")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	failed, _, err := held.Hold(cmd, sandbox.Rules{})
+	failed, err := held.Hold(cmd, sandbox.Rules{})
 	if err != nil {
 		t.Fatal(err)
 	}

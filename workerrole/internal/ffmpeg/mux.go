@@ -2,7 +2,7 @@ package ffmpeg
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"path/filepath"
 	"strconv"
 
@@ -16,7 +16,10 @@ const RemuxedDemuxer = "matroska"
 
 // Remux copies the source's pictures and the sound that is heard into a Matroska file at
 // out, which has an index and one time line: it begins where the first of both does, and
-// goes on where the times of the source jump. Repeating it overwrites the file.
+// goes on where the times of the source jump. Probe the result as Source{URL: out}.
+//
+// A *video.Failure says that the source is broken; any other error may pass. Repeating it
+// overwrites the file.
 func (t *Tool) Remux(ctx context.Context, src Source, info Info, out string) error {
 	in := t.guard(src)
 	in["fflags"] = "+genpts"
@@ -26,7 +29,7 @@ func (t *Tool) Remux(ctx context.Context, src Source, info Info, out string) err
 		streams = append(streams, input.Get("a:"+strconv.Itoa(info.Audio.Track)))
 	}
 	options := ff.KwArgs{
-		"c": "copy", "sn": "", "dn": "", "map_metadata": "-1", "map_chapters": "-1",
+		"c": "copy", "map_metadata": "-1", "map_chapters": "-1",
 		"fflags": "+bitexact", "max_muxing_queue_size": "4096", "f": RemuxedDemuxer,
 	}
 	if info.decodesSound() {
@@ -37,12 +40,16 @@ func (t *Tool) Remux(ctx context.Context, src Source, info Info, out string) err
 		options["c:v"] = "copy"
 		delete(options, "c")
 	}
-	cmd := ff.Output(streams, out, options)
 	// Where recordings were joined, the last sound of one comes after the first picture of the
 	// next. It is taken for a jump back, and not for a gap, when the first recording is
 	// longer than this. ffmpeg's own 10 s would leave a gap as long as a recording.
 	const longestGap = "3"
-	return t.copy(ctx, "remuxing the source", command{source: src}, cmd, src.CopyLimit(info), out, "-dts_delta_threshold", longestGap)
+	_, err := t.ffmpeg(ctx, "remuxing the source", command{dir: filepath.Dir(out), source: src, limits: copying(src.CopyLimit(info))},
+		ff.Output(streams, Source{URL: out}.input(), options), "-dts_delta_threshold", longestGap)
+	if errors.As(err, new(*RunError)) {
+		return video.Fail(video.CorruptMedia, "Its pictures and sound cannot be brought onto one time line.")
+	}
+	return err
 }
 
 // decodesSound reports whether the copy has the sound without loss instead of as it is.
@@ -76,28 +83,12 @@ func (t *Tool) Mux(ctx context.Context, videoFile, audioFile, out string) error 
 	if audioFile != "" {
 		streams = append(streams, ff.Input(Source{URL: audioFile}.input(), trusted()).Get("a:0"))
 	}
-	cmd := ff.Output(streams, out, ff.KwArgs{
+	line := ff.Output(streams, Source{URL: out}.input(), ff.KwArgs{
 		"c": "copy", "map_metadata": "-1", "fflags": "+bitexact", "movflags": "+faststart", "f": "mp4",
 	})
 	// Without copyts each file is moved to start at 0 on its own, and the sound,
 	// which starts with priming samples before 0, would come 21 ms late.
 	limit := copyLimit(Source{URL: videoFile}.size() + Source{URL: audioFile}.size())
-	return t.copy(ctx, "making the download", command{reads: []string{videoFile, audioFile}}, cmd, limit, out, "-copyts")
-}
-
-// copy runs a command that writes out, of at most so many bytes.
-func (t *Tool) copy(ctx context.Context, what string, c command, cmd *ff.Stream, limit int64, out string, globals ...string) error {
-	dir, err := filepath.Abs(filepath.Dir(out))
-	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	args := append([]string{"-nostdin", "-hide_banner", "-v", "error", "-y", "-progress", "pipe:1", "-nostats"}, globals...)
-	args = append(args, cmd.GetArgs()...)
-	args[len(args)-1] = "file:" + filepath.Join(dir, filepath.Base(out)) // never an option, never another protocol
-	c.path, c.args, c.dir, c.limits = t.FFmpeg, args, dir, copying
-	c.limits.file = limit
-	if _, err := t.run(ctx, c); err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	return nil
+	_, err := t.ffmpeg(ctx, "making the download", command{dir: filepath.Dir(out), reads: []string{videoFile, audioFile}, limits: copying(limit)}, line, "-copyts")
+	return err
 }

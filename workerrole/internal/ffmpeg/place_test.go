@@ -3,11 +3,12 @@ package ffmpeg
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/cutroom/cutroom/shared/video"
 )
 
 // TestPlace: frames that follow one another, are late, come again, or lie outside the
@@ -19,8 +20,8 @@ func TestPlace(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		job := SoundJob{Dir: t.TempDir(), From: r.Int64N(5000), Pad: r.Int64N(40_000)}
 		job.To = job.From + 1 + r.Int64N(40_000)
-		var list, decoded bytes.Buffer
-		list.WriteString("#tb 0: 1/48000\n")
+		var decoded bytes.Buffer
+		list := frameList{base: video.Rational{Num: 1, Den: video.SampleRate}}
 		model, at, end, listed, sample := map[int64]uint32{}, 3000+r.Int64N(5000), int64(0), int64(0), uint32(0)
 		back := false // the times have gone back, and are not there again
 		for i := 0; i < 10 || back; i++ {
@@ -38,18 +39,14 @@ func TestPlace(t *testing.T) {
 			}
 			back = i > 0 && at <= listed+1
 			listed = max(at, listed+1)
-			fmt.Fprintf(&list, "0, %d, %d, %d, %d, 0x0\n", listed, listed, length, length*sampleBytes)
+			list.frames = append(list.frames, frame{at: listed, length: length, bytes: length * sampleBytes})
 			end += length
 			at = end
 		}
-		write := func(name string, data []byte) {
-			if err := os.WriteFile(filepath.Join(job.Dir, name), data, 0o600); err != nil {
-				t.Fatal(err)
-			}
+		if err := os.WriteFile(filepath.Join(job.Dir, decodedFile), decoded.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
 		}
-		write(framesFile, list.Bytes())
-		write(decodedFile, decoded.Bytes())
-		got, err := job.place()
+		got, err := job.place(list)
 		if err != nil || got != end {
 			t.Fatalf("seed %d: ends at %d, %v; want %d", seed, got, err, end)
 		}

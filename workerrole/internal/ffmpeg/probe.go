@@ -205,16 +205,13 @@ type probedStream struct {
 	} `json:"side_data_list"`
 }
 
-// seconds is a JSON string such as "1.466667"; missing or "N/A" is not known.
-type seconds struct {
-	Value float64
-	Known bool
-}
+// seconds is a JSON string such as "1.466667"; 0 when it is missing or "N/A".
+type seconds float64
 
 func (s *seconds) UnmarshalJSON(data []byte) error {
 	v, err := strconv.ParseFloat(strings.Trim(string(data), `"`), 64)
 	if err == nil && !math.IsInf(v, 0) && !math.IsNaN(v) {
-		*s = seconds{Value: v, Known: true}
+		*s = seconds(v)
 	}
 	return nil
 }
@@ -222,7 +219,7 @@ func (s *seconds) UnmarshalJSON(data []byte) error {
 // info picks what is seen and heard, and says what is wrong with the file as a whole.
 func (p probed) info(decodes map[string]bool) (Info, probedStream, error) {
 	demuxer, _, _ := strings.Cut(p.Format.Name, ",")
-	info := Info{Demuxer: demuxer, Start: p.Format.Start.Value, Duration: p.Format.Duration.Value}
+	info := Info{Demuxer: demuxer, Start: float64(p.Format.Start), Duration: float64(p.Format.Duration)}
 	var pick *probedStream
 	for i := range p.Streams {
 		s := &p.Streams[i]
@@ -250,7 +247,7 @@ func (p probed) info(decodes map[string]bool) (Info, probedStream, error) {
 	// Only these two have an index of all streams on one time line. Elsewhere times jump
 	// where recordings were joined, streams begin apart, and a seek reads from the start.
 	indexed := demuxer == "mov" || demuxer == "matroska"
-	info.NeedsRemux = !indexed || !p.Format.Duration.Known || info.Duration <= 0
+	info.NeedsRemux = !indexed || info.Duration <= 0
 	return info, *pick, nil
 }
 

@@ -1,7 +1,6 @@
 package ffmpeg
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -22,8 +21,8 @@ var tails = []float64{0.5, 2, 12}
 // ends, and whether the file was cut short.
 func (t *Tool) probeEnd(ctx context.Context, src Source, info Info, s probedStream) (Info, error) {
 	promised := info.Duration
-	if s.Duration.Known && s.Duration.Value > 0 {
-		promised = max(0, s.Start.Value-info.Start) + s.Duration.Value
+	if s.Duration > 0 {
+		promised = max(0, float64(s.Start)-info.Start) + float64(s.Duration)
 	}
 	info.Video.End = promised
 
@@ -37,6 +36,7 @@ func (t *Tool) probeEnd(ctx context.Context, src Source, info Info, s probedStre
 	var err error
 	for _, tail := range tails {
 		seen = packetEnds{video: s.Index, audio: -1, start: info.Start, frame: frame}
+		seen.line = seen.read
 		if info.HasAudio {
 			seen.audio = info.Audio.index
 		}
@@ -50,7 +50,7 @@ func (t *Tool) probeEnd(ctx context.Context, src Source, info Info, s probedStre
 	if seen.encrypted {
 		return info, errEncrypted()
 	}
-	if errors.As(err, new(*timeLimitError)) {
+	if errors.Is(err, errOvertime) {
 		return info, nil // keep the promise; each chunk is verified anyway
 	}
 	if err != nil && !errors.As(err, new(*RunError)) {
@@ -91,32 +91,16 @@ func cutShort(got, want float64) error {
 // packetEnds reads ffprobe's packet lines as they come and keeps three numbers:
 // a file that cannot be sought may print millions of lines.
 type packetEnds struct {
+	lineWriter
 	video, audio                  int     // indices of streams; -1 for none
 	start, frame                  float64 // zero of the times; seconds of a frame without a duration
-	rest                          []byte
 	lastVideo, lastAudio, lastAny float64
 	encrypted                     bool
 }
 
-func (e *packetEnds) Write(p []byte) (int, error) {
-	e.rest = append(e.rest, p...)
-	for {
-		i := bytes.IndexByte(e.rest, '\n')
-		if i < 0 {
-			break
-		}
-		e.line(string(e.rest[:i]))
-		e.rest = e.rest[i+1:]
-	}
-	if len(e.rest) > maxLine {
-		e.rest = nil
-	}
-	return len(p), nil
-}
-
-func (e *packetEnds) line(line string) {
+func (e *packetEnds) read(line string) {
 	index, when, length, known := -1, 0.0, 0.0, false
-	for field := range strings.SplitSeq(strings.TrimSpace(line), "|") {
+	for field := range strings.SplitSeq(line, "|") {
 		key, value, _ := strings.Cut(field, "=")
 		if strings.HasPrefix(value, "Encryption") {
 			e.encrypted = true

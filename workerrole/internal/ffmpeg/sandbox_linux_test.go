@@ -1,6 +1,7 @@
 package ffmpeg
 
 import (
+	"bytes"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -22,10 +24,7 @@ func TestEveryCommandIsSandboxed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: runs programs")
 	}
-	full, err := sandbox.Open(sandbox.Try)
-	if err != nil {
-		t.Fatal(err)
-	}
+	full := trySandbox(t)
 	// An old kernel does not hold files back, and says so.
 	holdsFiles := !slices.ContainsFunc(full.Missing(), func(m string) bool { return strings.HasPrefix(m, "files:") })
 	off, err := sandbox.Open(sandbox.Off)
@@ -46,13 +45,12 @@ func TestEveryCommandIsSandboxed(t *testing.T) {
 			_ = tool.Chunk(t.Context(), ChunkJob{Source: src, Plan: plan, Dir: dir, End: 120, Renditions: []int{0}})
 		},
 		"Sound": func(tool *Tool) {
-			_, _ = tool.Sound(t.Context(), SoundJob{Source: src, Dir: dir, To: 1024, Seek: -1})
+			_, _ = tool.Sound(t.Context(), SoundJob{Source: src, Dir: dir, To: 1024})
 		},
-		"FirstSamples": func(tool *Tool) { _, _ = tool.FirstSamples(t.Context(), src, dir, -1) },
-		"Remux":        func(tool *Tool) { _ = tool.Remux(t.Context(), src, Info{}, out) },
-		"Probe":        func(tool *Tool) { _, _ = tool.Probe(t.Context(), src) },
-		"Loudness":     func(tool *Tool) { _, _ = tool.Loudness(t.Context(), src) },
-		"Frame":        func(tool *Tool) { _ = tool.Frame(t.Context(), src, plan, 0, out) },
+		"Remux":    func(tool *Tool) { _ = tool.Remux(t.Context(), src, Info{}, out) },
+		"Probe":    func(tool *Tool) { _, _ = tool.Probe(t.Context(), src) },
+		"Loudness": func(tool *Tool) { _, _ = tool.Loudness(t.Context(), src) },
+		"Frame":    func(tool *Tool) { _ = tool.Frame(t.Context(), src, plan, 0, out) },
 		"Clip": func(tool *Tool) {
 			_ = tool.Clip(t.Context(), ClipJob{Video: "v.mp4", Out: out, FPS: plan.FPS, Frames: 1})
 		},
@@ -82,11 +80,30 @@ func TestEveryCommandIsSandboxed(t *testing.T) {
 	}
 }
 
+// A program steps back as far as its context says.
+func TestProgramsAreNice(t *testing.T) {
+	t.Parallel()
+	niceness := func(by int) (n int) {
+		var out bytes.Buffer
+		_, err := run(WithNice(t.Context(), by), command{path: script(t, "exec /usr/bin/nice\n"), stdout: &out, limits: anything, sandbox: trySandbox(t)})
+		if err == nil {
+			n, err = strconv.Atoi(strings.TrimSpace(out.String()))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if own := niceness(0); niceness(3) != min(own+3, 19) {
+		t.Errorf("a program with 3 more than %d is at %d", own, niceness(3))
+	}
+}
+
 // One place starts programs.
 func TestOnePlaceStartsPrograms(t *testing.T) {
 	t.Parallel()
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "mediatest") {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)

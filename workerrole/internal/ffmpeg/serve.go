@@ -9,7 +9,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -33,7 +32,8 @@ func Serve(ctx context.Context, size int64, open func() io.ReadSeeker) (Source, 
 	if err != nil {
 		return Source{}, fmt.Errorf("opening a port for the source: %w", err)
 	}
-	s := &served{path: "/" + rand.Text(), port: listener.Addr().(*net.TCPAddr).Port, size: size, open: open, failed: make(chan struct{})}
+	s := &served{path: "/" + rand.Text(), port: listener.Addr().(*net.TCPAddr).Port, size: size, open: open}
+	s.failed, s.fail = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.left.Store(math.MaxInt64)
 	server := &http.Server{
 		Handler: s, ReadHeaderTimeout: 10 * time.Second,
@@ -62,9 +62,8 @@ type served struct {
 	left    atomic.Int64 // bytes that may still be read; see bound
 	tooMuch error        // what a read beyond them fails with
 
-	once   sync.Once
-	failed chan struct{} // closed with the first read that failed
-	err    error         // of that read
+	failed context.Context // ends with the first read that failed, which is its cause
+	fail   context.CancelCauseFunc
 }
 
 func (s *served) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -79,10 +78,7 @@ func (s *served) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Context().Err() == nil {
-		s.once.Do(func() {
-			s.err = in.err
-			close(s.failed)
-		})
+		s.fail(sourceTrouble(in.err))
 	}
 	panic(http.ErrAbortHandler) // breaks the connection
 }
@@ -121,27 +117,5 @@ func (s *served) trouble() error {
 	if s == nil {
 		return nil
 	}
-	select {
-	case <-s.failed:
-		return sourceTrouble(s.err)
-	default:
-		return nil
-	}
-}
-
-// watch calls stop with the first read that fails, until the returned function
-// is called.
-func (s *served) watch(stop func(error)) (end func()) {
-	if s == nil {
-		return func() {}
-	}
-	ended := make(chan struct{})
-	go func() {
-		select {
-		case <-s.failed:
-			stop(s.trouble())
-		case <-ended:
-		}
-	}()
-	return func() { close(ended) }
+	return context.Cause(s.failed)
 }

@@ -15,8 +15,8 @@ const (
 // none for minutes, and that is not the film's fault: it has not stalled. Of a program that
 // waits for anything else, or computes and does not move, nothing is said. It returns what
 // ends the watch.
-func watchStarved(pid int, pause, most time.Duration, moved func() int, alive func()) (end func()) {
-	moves, base := -1, time.Duration(0)
+func watchStarved(pid int, pause, most time.Duration, moved func() int64, alive func()) (end func()) {
+	moves, base := int64(-1), time.Duration(0)
 	return every(pause, func() bool {
 		wants, used, known := processorOf(pid)
 		if n := moved(); n != moves {

@@ -21,7 +21,7 @@ func TestStarvedProgramsHaveNotStalled(t *testing.T) {
 			t.Fatal(err)
 		}
 		var told atomic.Int64
-		end := watchStarved(cmd.Process.Pid, look, most, func() int { return 0 }, func() { told.Add(1) })
+		end := watchStarved(cmd.Process.Pid, look, most, func() int64 { return 0 }, func() { told.Add(1) })
 		t.Cleanup(func() {
 			end()
 			_ = cmd.Process.Kill()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	ff "github.com/u2takey/ffmpeg-go"
@@ -29,12 +28,6 @@ type Tool struct {
 	// sources can be shown on ordinary screens.
 	HasToneMap bool
 
-	// FirstChunkProcesses is 2 to encode chunk 0 in two processes side by side,
-	// so that the first frame comes sooner, for a quarter more CPU time. One
-	// process always encodes with one thread: that is what makes the bytes the
-	// same on every try. 1 on a machine of one core, where it gains nothing.
-	FirstChunkProcesses int
-
 	decodes map[string]bool  // by the name of the codec
 	sandbox *sandbox.Sandbox // what holds the programs
 }
@@ -46,22 +39,10 @@ var needed = map[string][]string{
 	"-muxers":   {"hls", "mp4", "matroska", "image2", "framecrc", "tee", "f32le", "null"},
 }
 
-// Open is OpenIn a sandbox of what this system has.
-func Open(ctx context.Context, ffmpegPath, ffprobePath string) (*Tool, error) {
-	held, err := sandbox.Open(sandbox.Try)
-	if err != nil {
-		return nil, err
-	}
-	return OpenIn(ctx, held, ffmpegPath, ffprobePath)
-}
-
-// OpenIn finds the two programs and checks that they can do the work inside the sandbox:
+// Open finds the two programs and checks that they can do the work inside the sandbox:
 // an error says what is missing. An empty path means the program of that name in PATH.
-func OpenIn(ctx context.Context, held *sandbox.Sandbox, ffmpegPath, ffprobePath string) (*Tool, error) {
-	t := &Tool{FirstChunkProcesses: 1, sandbox: held}
-	if runtime.GOMAXPROCS(0) >= 2 {
-		t.FirstChunkProcesses = 2
-	}
+func Open(ctx context.Context, held *sandbox.Sandbox, ffmpegPath, ffprobePath string) (*Tool, error) {
+	t := &Tool{sandbox: held}
 	var err error
 	if t.FFmpeg, err = find(ffmpegPath, "ffmpeg"); err != nil {
 		return nil, err

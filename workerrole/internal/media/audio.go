@@ -44,9 +44,6 @@ const (
 	// unheard is how many seconds of sound may be missing at the end and not be missed: a
 	// packet that was cut, or two.
 	unheard = 0.5
-	// runUp is how long before it is needed sound must be decoded, in seconds:
-	// the first frames after a seek lack what went before them.
-	runUp = 0.5
 )
 
 // The lengths of portions, in segments. The first is what a viewer needs to
@@ -88,9 +85,6 @@ func portions(seconds float64) []video.SoundPortion {
 // A *video.Failure says that the sound is broken; any other error may pass.
 // Repeating the call gives the same bytes (Q8, Q16c).
 func EncodePortion(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int, dir string) (Portion, error) {
-	if index < 0 || index >= len(plan.Sound) {
-		return Portion{}, fmt.Errorf("encoding portion %d of the sound: the plan has %d", index, len(plan.Sound))
-	}
 	p := plan.Sound[index]
 	s := segmentRange{first: p.First, end: p.End}
 	if s.last = index == len(plan.Sound)-1; s.last {
@@ -106,21 +100,12 @@ type segmentRange struct {
 }
 
 func (s segmentRange) encode(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, dir string) (Portion, error) {
-	if src.Demuxer == "" {
-		src.Demuxer = plan.Demuxer
-	}
-	src.Heard = plan.Heard
 	from, to := video.SoundPacket(s.first), video.SoundPacket(s.end)
 	start := max(0, from-preroll-1) // packet n is made of the samples of packets n-1 and n
 	job := ffmpeg.SoundJob{
-		Source: src, Dir: dir, Seek: -1,
+		Source: src, Dir: dir,
 		From: start * video.AACPacket, To: (to + lookahead) * video.AACPacket,
 		Pad: int64(math.Ceil(plan.DurationSeconds * video.SampleRate)),
-	}
-	if start > 0 {
-		if err := findSeekPoint(ctx, tool, plan, &job); err != nil {
-			return Portion{}, err
-		}
 	}
 	end, err := tool.Sound(ctx, job)
 	if errors.As(err, new(*ffmpeg.RunError)) {
@@ -143,85 +128,26 @@ func (s segmentRange) encode(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.
 	return made, err
 }
 
-// findSeekPoint finds a place to start reading that is far enough before the range,
-// and how the source's time stamps are rounded.
-func findSeekPoint(ctx context.Context, tool *ffmpeg.Tool, plan video.Plan, job *ffmpeg.SoundJob) error {
-	first, err := tool.FirstSamples(ctx, job.Source, job.Dir, -1)
-	if errors.As(err, new(*ffmpeg.RunError)) {
-		return nil // from the start: what cannot be decoded there will be told
-	}
-	if err != nil {
-		return err
-	}
-	if first.Tick > 0 {
-		var known bool
-		if job.Grid, known = ffmpeg.Grid(first); !known {
-			job.Grid = ffmpeg.SoundGrid{}
-			return nil // all before the range must be decoded, which is quick
-		}
-	}
-	begin, any := first.Seconds()
-	at := float64(job.Second()) - runUp
-	if !any || begin >= at {
-		return nil // from the start of the source
-	}
-	for margin := max(1, plan.SeekMargin); margin < at; margin *= 4 {
-		found, err := tool.FirstSamples(ctx, job.Source, job.Dir, at-margin)
-		if errors.As(err, new(*ffmpeg.RunError)) {
-			continue // damaged there: from further back
-		}
-		if err != nil {
-			return err
-		}
-		if seconds, any := found.Seconds(); any && seconds <= at {
-			job.Seek = at - margin
-			return nil
-		}
-	}
-	return nil // a long gap, or a source that cannot be sought in
-}
-
-// packet is one AAC packet.
-type packet struct {
-	data    []byte
-	samples uint32
-}
-
 // readPackets takes the packets out of what ffmpeg wrote.
-func readPackets(path string) ([]packet, error) {
-	data, err := os.ReadFile(path)
+func readPackets(path string) (packets []mp4.FullSample, _ error) {
+	parsed, err := mp4.ReadMP4File(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading the encoded sound: %w", err)
 	}
-	file := bytes.NewReader(data)
-	parsed, err := mp4.DecodeFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("reading the encoded sound: %w", err)
-	}
-	if parsed.Moov == nil || len(parsed.Moov.Traks) != 1 {
-		return nil, nil // there was nothing to encode
-	}
-	trak := parsed.Moov.Trak
-	if n := trak.GetNrSamples(); n == 0 {
-		return nil, nil
-	}
-	samples, err := trak.GetSampleData(1, trak.GetNrSamples())
-	if err != nil {
-		return nil, fmt.Errorf("reading the encoded sound: %w", err)
-	}
-	var all bytes.Buffer
-	if err := parsed.CopySampleData(&all, file, trak, 1, uint32(len(samples)), nil); err != nil {
-		return nil, fmt.Errorf("reading the encoded sound: %w", err)
-	}
-	packets := make([]packet, 0, len(samples))
-	for _, s := range samples {
-		packets = append(packets, packet{data: bytes.Clone(all.Next(int(s.Size))), samples: s.Dur})
+	for _, segment := range parsed.Segments { // none when there was nothing to encode
+		for _, fragment := range segment.Fragments {
+			samples, err := fragment.GetFullSamples(parsed.Moov.Mvex.Trex)
+			if err != nil {
+				return nil, fmt.Errorf("reading the encoded sound: %w", err)
+			}
+			packets = append(packets, samples...)
+		}
 	}
 	return packets, nil
 }
 
 // write makes segments of packets, of which the first is that of the range.
-func (s segmentRange) write(packets []packet, path string) (Portion, error) {
+func (s segmentRange) write(packets []mp4.FullSample, path string) (Portion, error) {
 	made := Portion{Path: path, Part: video.AudioPart{First: s.first, Codecs: "mp4a.40.2", Channels: ffmpeg.AudioChannels}}
 	var out bytes.Buffer
 	if s.first == 0 {
@@ -270,22 +196,19 @@ func writeInit(out *bytes.Buffer) error {
 }
 
 // writeSegment writes one segment and returns its length in samples.
-func writeSegment(out *bytes.Buffer, number int, first int64, packets []packet) (samples int64, err error) {
+func writeSegment(out *bytes.Buffer, number int, first int64, packets []mp4.FullSample) (samples int64, err error) {
+	if len(packets) == 0 {
+		return 0, nil
+	}
 	fragment, err := mp4.CreateFragment(uint32(number)+1, mp4.DefaultTrakID)
 	if err != nil {
 		return 0, fmt.Errorf("making audio segment %d: %w", number, err)
 	}
 	fragment.EncOptimize = mp4.OptimizeTrun
 	for _, p := range packets {
-		fragment.AddFullSample(mp4.FullSample{
-			Sample:     mp4.Sample{Flags: mp4.SyncSampleFlags, Dur: p.samples, Size: uint32(len(p.data))},
-			DecodeTime: uint64(first*video.AACPacket + samples),
-			Data:       p.data,
-		})
-		samples += int64(p.samples)
-	}
-	if len(packets) == 0 {
-		return 0, nil
+		p.Flags, p.DecodeTime = mp4.SyncSampleFlags, uint64(first*video.AACPacket+samples)
+		fragment.AddFullSample(p)
+		samples += int64(p.Dur)
 	}
 	if err := fragment.Encode(out); err != nil {
 		return 0, fmt.Errorf("writing audio segment %d: %w", number, err)

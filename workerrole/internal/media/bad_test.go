@@ -1,20 +1,90 @@
 package media_test
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/cutroom/cutroom/shared/testkit/mediatest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
-	"github.com/cutroom/cutroom/workerrole/internal/mediatest"
 	"github.com/cutroom/cutroom/workerrole/internal/sandbox"
 )
+
+// badClip is a recipe for a source that must be refused for good, with Code.
+type badClip struct {
+	Name string
+	Code video.Code
+	Make func(t testing.TB, dir string) string
+}
+
+func bytesOf(data string) func(testing.TB, string) string {
+	return func(t testing.TB, dir string) string { return mediatest.Write(t, dir, "bytes", []byte(data)) }
+}
+
+func made(args ...[]string) func(testing.TB, string) string {
+	return func(t testing.TB, dir string) string {
+		path := filepath.Join(dir, "made")
+		mediatest.FFmpeg(t, append(args, []string{path})...)
+		return path
+	}
+}
+
+// badClips are sources that must be refused: what the web role refuses to accept, and
+// containers that the corpus of whole uploads (e2e/hostile) lacks.
+func badClips() []badClip {
+	tiny := mediatest.Moving("64x64", "10", 1)
+	return []badClip{
+		{"zero-bytes", video.UnsupportedMedia, bytesOf("")},
+		{"one-byte", video.UnsupportedMedia, bytesOf("x")},
+		{"text", video.UnsupportedMedia, bytesOf("This is not a video.\n")},
+		{"html", video.UnsupportedMedia, bytesOf("<!doctype html><title>video</title><script>1</script>")},
+		{"svg", video.UnsupportedMedia, bytesOf(`<svg xmlns="http://www.w3.org/2000/svg"/>`)},
+		{"ffconcat", video.UnsupportedMedia, bytesOf("ffconcat version 1.0\nfile good\n")},
+		{"sdp", video.UnsupportedMedia, bytesOf("v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\nm=video 9 RTP/AVP 96\na=rtpmap:96 H264/90000\n")},
+		{"playlist-of-itself", video.UnsupportedMedia, bytesOf("#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:10,\nbytes\n#EXT-X-ENDLIST\n")},
+		{"png", video.UnsupportedMedia, made(tiny, []string{"-frames:v", "1", "-f", "image2", "-c:v", "png", "-update", "1"})},
+		{"mp3-with-cover", video.NoVideoStream, made(mediatest.Hum(48000, 2), tiny, []string{
+			"-map", "0", "-map", "1", "-frames:v", "1", "-c:v", "mjpeg", "-disposition:v", "attached_pic", "-f", "mp3",
+		})},
+		{"sound-that-no-decoder-opens", video.UnsupportedMedia, func(t testing.TB, dir string) string {
+			path := filepath.Join(dir, "sound")
+			mediatest.FFmpeg(t, mediatest.Hum(48000, 1), []string{"-c:a", "aac", "-f", "mp4", path})
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Lossless by name, without the description that such a decoder needs:
+			// ffprobe (5.1) ends with status 1 and names no reason.
+			data = bytes.Replace(data, []byte("mp4a"), []byte("alac"), 1)
+			return mediatest.Write(t, dir, "alac", bytes.Replace(data, []byte("esds"), []byte("free"), 1))
+		}},
+		{"cut-mkv", video.CorruptMedia, func(t testing.TB, dir string) string {
+			path := filepath.Join(dir, "whole")
+			mediatest.FFmpeg(t, mediatest.Moving("160x90", "30", mediatest.Seconds), mediatest.Hum(48000, mediatest.Seconds), mediatest.X264(60), []string{"-c:a", "aac", "-f", "matroska", path})
+			whole, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return mediatest.Write(t, dir, "cut", whole[:len(whole)/2])
+		}},
+	}
+}
+
+// playlistTo is an HLS playlist whose only segment is at the address.
+func playlistTo(address string) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "#EXTM3U\n#EXT-X-VERSION:3\n#EXT-X-TARGETDURATION:10\n#EXTINF:10,\n%s\n#EXT-X-ENDLIST\n", address)
+	return b.Bytes()
+}
 
 // probeAndPlan is what the probe step does with an upload.
 func probeAndPlan(t *testing.T, tool *ffmpeg.Tool, src ffmpeg.Source) (video.Plan, error) {
@@ -30,7 +100,7 @@ func probeAndPlan(t *testing.T, tool *ffmpeg.Tool, src ffmpeg.Source) (video.Pla
 func TestBadSourcesAreRefused(t *testing.T) {
 	t.Parallel()
 	tool := tool(t)
-	for _, clip := range mediatest.BadClips() {
+	for _, clip := range badClips() {
 		t.Run(clip.Name, func(t *testing.T) {
 			t.Parallel()
 			path := clip.Make(t, t.TempDir())
@@ -56,7 +126,7 @@ func TestPlaylistsReachNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tool, err := ffmpeg.OpenIn(t.Context(), off, "", "") // so that only the whitelists are in the way
+	tool, err := ffmpeg.Open(t.Context(), off, "", "") // so that only the whitelists are in the way
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +145,7 @@ func TestPlaylistsReachNothing(t *testing.T) {
 		"http":     inside.URL + "/private.ts",
 	} {
 		for _, ext := range []string{"", ".mp4", ".m3u8"} {
-			mediatest.Write(t, dir, name+ext, mediatest.PlaylistTo(target))
+			mediatest.Write(t, dir, name+ext, playlistTo(target))
 			path := filepath.Join(dir, name+ext)
 			for _, src := range []ffmpeg.Source{{URL: path}, served(t, path)} {
 				if _, err := probeAndPlan(t, tool, src); !errors.As(err, new(*video.Failure)) {

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/cutroom/cutroom/shared/testkit/mediatest"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
-	"github.com/cutroom/cutroom/workerrole/internal/mediatest"
 )
 
 // A source whose pictures change their size and pixel format on the way, as in

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"golang.org/x/sync/errgroup"
 
@@ -40,24 +41,14 @@ const slack = 10
 // were there, and no try gave every frame. Any other error may pass. Repeating
 // the call gives the same bytes (Q8, Q16c).
 func EncodeChunk(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int, dir string) (Encoded, error) {
-	if index < 0 || index >= len(plan.Chunks) {
-		return Encoded{}, fmt.Errorf("encoding chunk %d: the plan has %d chunks", index, len(plan.Chunks))
-	}
-	if src.Demuxer == "" {
-		src.Demuxer = plan.Demuxer
-	}
-	chunk := plan.Chunks[index]
-	return encodeChunk(ctx, tool, ffmpeg.ChunkJob{
-		Source: src, Plan: plan, Index: index, Dir: dir,
-		Tiles:  ffmpeg.TilesIn(plan, chunk.From, chunk.To) > 0,
-		Poster: plan.PosterFrame >= chunk.From && plan.PosterFrame < chunk.To,
-	})
+	return encodeChunk(ctx, tool, ffmpeg.ChunkJob{Source: src, Plan: plan, Index: index, Dir: dir, Stills: true})
 }
 
 // encodeChunk runs a job with larger and larger margins until all frames are there.
 func encodeChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob) (Encoded, error) {
 	plan, index := job.Plan, job.Index
 	chunk, last := plan.Chunks[index], plan.Last(index)
+	job.Dir = filepath.Join(job.Dir, "chunk")
 	job.End = chunk.To
 	open := last && plan.Pictures == 0 // else the last picture stays up to the planned end
 	if open {
@@ -68,9 +59,10 @@ func encodeChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob) (E
 	}
 
 	var missing error
-	for _, job.Margin = range margins(plan, chunk) {
-		if err := clean(job.Dir, plan); err != nil {
-			return Encoded{}, err
+	for _, job.Margin = range margins(plan.FPS, chunk) {
+		// What an earlier try left is not taken for the result of this one.
+		if err := errors.Join(os.RemoveAll(job.Dir), os.Mkdir(job.Dir, 0o700)); err != nil {
+			return Encoded{}, fmt.Errorf("making the chunk's directory: %w", err)
 		}
 		var encoded Encoded
 		var frames int64
@@ -108,15 +100,14 @@ func undecodable(plan video.Plan, chunk video.Chunk, why string) error {
 
 func clock(plan video.Plan, frame int64) string { return plan.FPS.Duration(frame).String() }
 
-// margins are the seconds before the chunk where decoding starts, try by try;
-// the last try reads from the start of the source.
-func margins(plan video.Plan, chunk video.Chunk) []float64 {
-	var list []float64
-	at := plan.FPS.Seconds(chunk.From)
-	if plan.SeekMargin > 0 {
-		for m := plan.SeekMargin; m < at && len(list) < 4; m *= 4 {
-			list = append(list, m)
-		}
+// margins are the seconds before the chunk where decoding starts, try by try; the last try
+// reads from the start of the source. What is decoded before the first picture is thrown
+// away, so less is better; too little costs another try. The index leads to the keyframe
+// before. Older releases of ffmpeg look it up in the order of decoding, where a keyframe is
+// some pictures earlier than shown: 2 as x264 does it, 4 with a deep pyramid of B-frames.
+func margins(fps video.Rational, chunk video.Chunk) (list []float64) {
+	for m := fps.Seconds(4) + 0.1; m < fps.Seconds(chunk.From) && len(list) < 4; m *= 4 {
+		list = append(list, m)
 	}
 	return append(list, -1)
 }
@@ -135,12 +126,13 @@ func checkDuration(plan video.Plan, total int64, more bool) error {
 
 // runChunk runs ffmpeg once, or for the first chunk, which a viewer is waiting
 // for, once for the largest rendition and at the same time once for the others.
-// That costs more, so with a low priority it is once again.
+// That costs a quarter more, so with a low priority or on one core it is once again. Each
+// has one encoding thread: that is what makes the bytes the same on every try.
 func runChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob) error {
 	jobs := []ffmpeg.ChunkJob{job}
-	if job.Index == 0 && ffmpeg.NiceOf(ctx) == 0 && tool.FirstChunkProcesses > 1 && len(job.Renditions) > 1 {
+	if job.Index == 0 && ffmpeg.NiceOf(ctx) == 0 && runtime.GOMAXPROCS(0) > 1 && len(job.Renditions) > 1 {
 		top, rest := job, job
-		top.Renditions, top.Tiles, top.Poster = job.Renditions[:1], false, false
+		top.Renditions, top.Stills = job.Renditions[:1], false
 		rest.Renditions = job.Renditions[1:]
 		jobs = []ffmpeg.ChunkJob{top, rest}
 	}
@@ -149,21 +141,6 @@ func runChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob) error
 		group.Go(func() error { return tool.Chunk(ctx, j) })
 	}
 	return group.Wait()
-}
-
-// clean removes what an earlier try left, so that it is not taken for the
-// result of this one.
-func clean(dir string, plan video.Plan) error {
-	names := []string{ffmpeg.TilesFile, ffmpeg.PosterFile}
-	for _, r := range plan.Renditions {
-		names = append(names, ffmpeg.RenditionFile(r.Name), ffmpeg.PlaylistFile(r.Name))
-	}
-	for _, name := range names {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("clearing the chunk's directory: %w", err)
-		}
-	}
-	return nil
 }
 
 // incompleteError says that frames are missing; decoding from further back may help.
@@ -203,35 +180,22 @@ func verify(job ffmpeg.ChunkJob) (Encoded, int64, error) {
 func verifyRendition(job ffmpeg.ChunkJob, r video.Rendition, path string) (video.RenditionOutput, int64, error) {
 	plan, from := job.Plan, job.Plan.Chunks[job.Index].From
 	out := video.RenditionOutput{Name: r.Name, Segments: []video.Segment{}}
-	list, err := readListing(filepath.Join(job.Dir, ffmpeg.PlaylistFile(r.Name)))
-	if err != nil {
-		return out, 0, err
-	}
-	if len(list.segments) == 0 {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
 		return out, 0, nil // no frames at all
 	}
-	f, err := os.Open(path)
 	if err != nil {
 		return out, 0, fmt.Errorf("opening the encoded file: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	in, err := readInit(f, list.init)
-	if err != nil {
+	in, err := readTrack(f)
+	if err != nil || len(in.segments) == 0 {
 		return out, 0, err
 	}
-	out.Init, out.InitSum, out.InitKind, out.Codecs = list.init, in.sum, in.kind, in.codecs
+	out.Init, out.InitSum, out.InitKind, out.Codecs = in.init, in.sum, in.kind, in.codecs
 
 	var frames int64
-	end := list.init.Offset + list.init.Length
-	for i, where := range list.segments {
-		if where.Offset != end {
-			return out, 0, fmt.Errorf("segment %d starts at byte %d, not at %d", i, where.Offset, end)
-		}
-		end += where.Length
-		s, err := readSegment(f, where)
-		if err != nil {
-			return out, 0, err
-		}
+	for i, s := range in.segments {
 		if s.samples == 0 {
 			return out, 0, isIncomplete("segment %d is empty", i)
 		}
@@ -239,14 +203,11 @@ func verifyRendition(job ffmpeg.ChunkJob, r video.Rendition, path string) (video
 		if at := (from + frames) * plan.FPS.Den * in.timescale; s.start*plan.FPS.Num != at {
 			return out, 0, isIncomplete("segment %d starts at tick %d of %d/s, not at frame %d", i, s.start, in.timescale, from+frames)
 		}
-		if i < len(list.segments)-1 && s.samples != plan.SegmentFrames {
+		if i < len(in.segments)-1 && s.samples != plan.SegmentFrames {
 			return out, 0, isIncomplete("segment %d has %d frames, not %d", i, s.samples, plan.SegmentFrames)
 		}
 		frames += s.samples
-		out.Segments = append(out.Segments, video.Segment{Frames: s.samples, Range: where})
-	}
-	if size, err := f.Stat(); err != nil || size.Size() != end {
-		return out, 0, fmt.Errorf("the file does not end with its last segment at byte %d: %w", end, err)
+		out.Segments = append(out.Segments, video.Segment{Frames: s.samples, Range: s.Range})
 	}
 	return out, frames, nil
 }
@@ -256,7 +217,7 @@ func verifyRendition(job ffmpeg.ChunkJob, r video.Rendition, path string) (video
 func verifyStills(job ffmpeg.ChunkJob, e *Encoded) error {
 	plan, chunk := job.Plan, job.Plan.Chunks[job.Index]
 	end := min(chunk.To, chunk.From+e.Output.Frames)
-	if n := ffmpeg.TilesIn(plan, chunk.From, end); job.Tiles && n > 0 {
+	if n := ffmpeg.TilesIn(plan, chunk.From, end); job.Stills && n > 0 {
 		path := filepath.Join(job.Dir, ffmpeg.TilesFile)
 		width, height, err := imageSize(path)
 		if err != nil {
@@ -267,7 +228,7 @@ func verifyStills(job ffmpeg.ChunkJob, e *Encoded) error {
 		}
 		e.Tiles, e.Output.TileCount = path, n
 	}
-	if job.Poster && plan.PosterFrame < end {
+	if job.Stills && plan.PosterFrame >= chunk.From && plan.PosterFrame < end {
 		path := filepath.Join(job.Dir, ffmpeg.PosterFile)
 		if _, _, err := imageSize(path); err != nil {
 			return err

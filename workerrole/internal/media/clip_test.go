@@ -12,10 +12,10 @@ import (
 	"testing"
 
 	"github.com/cutroom/cutroom/shared/playlist"
+	"github.com/cutroom/cutroom/shared/testkit/mediatest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
-	"github.com/cutroom/cutroom/workerrole/internal/mediatest"
 )
 
 // presentation is the encoding as the rows have it, with files for blobs.
@@ -89,11 +89,11 @@ func TestClipStartsAtItsFrame(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			source := filepath.Join(t.TempDir(), "source")
-			sound := mediatest.FlashBeep("16x16", "25", 10)[4:]
+			sound := flashBeep("16x16", "25", 10)[4:]
 			if c.silent {
 				sound = nil
 			}
-			mediatest.FFmpeg(t, mediatest.Numbered("192x108", c.rate, 10), sound, mediatest.X264(250), []string{"-bf", "2", "-f", "mp4", source})
+			mediatest.FFmpeg(t, numbered("192x108", c.rate, 10), sound, mediatest.X264(250), []string{"-bf", "2", "-f", "mp4", source})
 			src, info := probe(t, tool, source)
 			plan, err := media.Plan(info)
 			if err != nil {
@@ -118,7 +118,7 @@ func TestClipStartsAtItsFrame(t *testing.T) {
 					t.Fatalf("clip %v has %d frames", part, len(pictures))
 				}
 				for i, grey := range pictures {
-					if got := mediatest.NumberOf(grey, thumbWidth, thumbHeight); int64(got) != first+int64(i) {
+					if got := numberOf(grey, thumbWidth, thumbHeight); int64(got) != first+int64(i) {
 						t.Fatalf("clip %v: picture %d is frame %d of the source", part, i, got)
 					}
 				}
@@ -193,4 +193,28 @@ func TestClipIsDeterministic(t *testing.T) {
 			t.Errorf("the index is at %d, behind the content at %d", moov, mdat)
 		}
 	}
+}
+
+// numberBits is how many vertical stripes numbered draws.
+const numberBits = 12
+
+// numbered is a lavfi source whose every frame says its number, below 4096: in
+// stripes from left to right, white for a bit that is set, the lowest first.
+// numberOf reads it.
+func numbered(size, rate string, seconds int) []string {
+	return []string{"-f", "lavfi", "-i", fmt.Sprintf(
+		"color=black:s=%s:r=%s:d=%d,geq=lum='16+219*mod(floor(N/pow(2,floor(%d*X/W))),2)':cb=128:cr=128", size, rate, seconds, numberBits)}
+}
+
+// numberOf reads the number from a grey picture of a frame of numbered, one byte
+// for each pixel.
+func numberOf(grey []byte, width, height int) int {
+	number := 0
+	for bit := range numberBits {
+		middle := height/2*width + (2*bit+1)*width/(2*numberBits)
+		if grey[middle] > 128 {
+			number |= 1 << bit
+		}
+	}
+	return number
 }

@@ -15,9 +15,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cutroom/cutroom/shared/testkit/mediatest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
-	"github.com/cutroom/cutroom/workerrole/internal/mediatest"
 )
 
 // file makes a small file in a format of ffmpeg, of pictures or, without any, of sound.
@@ -125,7 +125,7 @@ func otherFiles(t *testing.T) map[string][]byte {
 		"ZIP": zipped.Bytes(), "gzip": packed.Bytes(), "tar": taped.Bytes(),
 		"PDF": []byte("%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj\n\x00\x01\x02"), "program": read(t, program)[:100_000],
 		"text": []byte("Dear Sir, this is no video at all.\n"), "text in Windows-1251": []byte("\xef\xf0\xe8\xe2\xe5\xf2, \xff \xe7\xe4\xe5\xf1\xfc\r\n"),
-		"playlist": mediatest.PlaylistTo("http://127.0.0.1/x.ts"), "long text": bytes.Repeat([]byte("G not a stream\n"), 1000),
+		"playlist": playlistTo("http://127.0.0.1/x.ts"), "long text": bytes.Repeat([]byte("G not a stream\n"), 1000),
 		"ffconcat": []byte("ffconcat version 1.0\nfile 'another'\n"), "SVG": []byte(`<svg xmlns="http://www.w3.org/2000/svg"/>`),
 		"captions": []byte("WEBVTT\n\n00:00.000 --> 00:01.000\nHello\n"), "DASH": []byte(`<?xml version="1.0"?><MPD></MPD>`),
 		"SDP": []byte("v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\n"),

@@ -11,10 +11,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cutroom/cutroom/shared/testkit/mediatest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
-	"github.com/cutroom/cutroom/workerrole/internal/mediatest"
+	"github.com/cutroom/cutroom/workerrole/internal/sandbox"
 )
 
 func tool(t testing.TB) *ffmpeg.Tool {
@@ -22,7 +23,11 @@ func tool(t testing.TB) *ffmpeg.Tool {
 	if testing.Short() {
 		t.Skip("-short: encodes real media")
 	}
-	tool, err := ffmpeg.Open(context.Background(), "", "")
+	held, err := sandbox.Open(sandbox.Try)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tool, err := ffmpeg.Open(context.Background(), held, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,8 +200,8 @@ func TestTheFirstTrySuffices(t *testing.T) {
 				if _, err := media.EncodeChunk(ctx, tool, src, plan, i, t.TempDir()); err != nil {
 					t.Fatal(err)
 				}
-				if used.Runs() != 1 {
-					t.Errorf("chunk %d from frame %d took %d tries", i, plan.Chunks[i].From, used.Runs())
+				if used().Runs != 1 {
+					t.Errorf("chunk %d from frame %d took %d tries", i, plan.Chunks[i].From, used().Runs)
 				}
 			}
 		})
@@ -214,26 +219,31 @@ func TestChunkIsDeterministic(t *testing.T) {
 	}
 	plan = manySeams(plan)
 	for _, index := range []int{0, 2, len(plan.Chunks) - 1} {
-		var first []byte
-		for try, margin := range []float64{plan.SeekMargin, 1, 3} {
-			tool.FirstChunkProcesses = 1 + try%2 // which gives the same bytes, too
-			again := plan
-			again.SeekMargin = margin
-			c, err := media.EncodeChunk(t.Context(), tool, src, again, index, t.TempDir())
+		var all []string
+		add := func(files ...string) {
+			var sum bytes.Buffer
+			for _, path := range files {
+				sum.Write(read(t, path))
+			}
+			all = append(all, sum.String())
+		}
+		for nice := range 2 { // in two processes, or in one
+			c, err := media.EncodeChunk(ffmpeg.WithNice(t.Context(), nice), tool, src, plan, index, t.TempDir())
 			if err != nil {
 				t.Fatal(err)
 			}
-			var all []byte
-			for _, path := range append(c.Renditions, c.Tiles) {
-				data, err := os.ReadFile(path)
-				if err != nil {
-					t.Fatal(err)
-				}
-				all = append(all, data...)
+			add(append(c.Renditions, c.Tiles)...)
+		}
+		for _, margin := range []float64{1, 3} {
+			job := ffmpeg.ChunkJob{Source: src, Plan: plan, Index: index, Dir: t.TempDir(), Margin: margin, End: plan.Chunks[index].To, Renditions: []int{0, 1}, Stills: true}
+			if err := tool.Chunk(t.Context(), job); err != nil {
+				t.Fatal(err)
 			}
-			if try == 0 {
-				first = all
-			} else if !bytes.Equal(first, all) {
+			in := func(name string) string { return filepath.Join(job.Dir, name) }
+			add(in(ffmpeg.RenditionFile(plan.Renditions[0].Name)), in(ffmpeg.RenditionFile(plan.Renditions[1].Name)), in(ffmpeg.TilesFile))
+		}
+		for try, bytes := range all {
+			if bytes != all[0] {
 				t.Errorf("chunk %d: try %d gave other bytes", index, try)
 			}
 		}

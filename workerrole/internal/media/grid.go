@@ -2,6 +2,7 @@ package media
 
 import (
 	"math"
+	"math/big"
 
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
@@ -80,9 +81,6 @@ func tidy(r video.Rational) video.Rational {
 func nearlyEqual(a, b, tolerance float64) bool { return math.Abs(a-b) <= tolerance*b }
 
 func reduce(r video.Rational) video.Rational {
-	a, b := r.Num, r.Den
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return video.Rational{Num: r.Num / a, Den: r.Den / a}
+	lowest := big.NewRat(r.Num, r.Den)
+	return video.Rational{Num: lowest.Num().Int64(), Den: lowest.Denom().Int64()}
 }

@@ -36,7 +36,7 @@ func probe(t *testing.T, tool *ffmpeg.Tool, path string) (ffmpeg.Source, ffmpeg.
 	if info.NeedsRemux {
 		out := filepath.Join(t.TempDir(), "remuxed")
 		src.Demuxer = info.Demuxer
-		if err := media.Remux(t.Context(), tool, src, info, out); err != nil {
+		if err := tool.Remux(t.Context(), src, info, out); err != nil {
 			t.Fatalf("Remux: %v", err)
 		}
 		src = ffmpeg.Source{URL: out}
@@ -47,7 +47,7 @@ func probe(t *testing.T, tool *ffmpeg.Tool, path string) (ffmpeg.Source, ffmpeg.
 			t.Fatal("the remuxed copy needs to be remuxed again")
 		}
 	}
-	src.Demuxer = info.Demuxer
+	src.Demuxer, src.Heard = info.Demuxer, info.Audio.Heard
 	return src, info
 }
 

@@ -7,10 +7,10 @@ import (
 	"os"
 	"testing"
 
+	"github.com/cutroom/cutroom/shared/testkit/mediatest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
-	"github.com/cutroom/cutroom/workerrole/internal/mediatest"
 	"github.com/cutroom/cutroom/workerrole/internal/sandbox"
 )
 
@@ -88,7 +88,7 @@ func TestSandboxGivesTheSameBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bare, err := ffmpeg.OpenIn(t.Context(), off, "", "")
+	bare, err := ffmpeg.Open(t.Context(), off, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestReadThatFailsFailsTheRun(t *testing.T) {
 				_, err = media.EncodePortion(t.Context(), tool, serve(t, path, breaks), plan, len(plan.Sound)-1, t.TempDir())
 				check("sound", err)
 			}
-			err = media.Remux(t.Context(), tool, serve(t, path, breaks), info, t.TempDir()+"/out")
+			err = tool.Remux(t.Context(), serve(t, path, breaks), info, t.TempDir()+"/out")
 			check("remux", err)
 		}
 	}

@@ -19,10 +19,6 @@ const (
 	maxStreams = 16                // of pictures and sound: too_many_streams
 )
 
-// ErrNeedsRemux is returned by Plan for a source without duration or index:
-// Remux it, and plan the result.
-var ErrNeedsRemux = errors.New("the source must be remuxed before it can be planned")
-
 const (
 	segmentSeconds = 4
 	// longChunk is the length of a chunk after the first four, in segments:
@@ -52,7 +48,7 @@ func Plan(info ffmpeg.Info) (video.Plan, error) {
 		return video.Plan{}, err
 	}
 	if info.NeedsRemux {
-		return video.Plan{}, ErrNeedsRemux
+		return video.Plan{}, errors.New("the source must be remuxed before it can be planned")
 	}
 	pictures := info.Video.End
 	if pictures <= 0 {
@@ -90,7 +86,6 @@ func Plan(info ffmpeg.Info) (video.Plan, error) {
 		p.SoundSeconds = info.Audio.End
 		p.Sound = portions(max(p.DurationSeconds, min(info.Duration, video.MaxDuration.Seconds())))
 	}
-	p.SeekMargin = seekMargin(info.Demuxer, p.FPS)
 	// Whole seconds between tiles, unless the video is so long that they grow.
 	p.TileEvery = max(p.FPS.Frames(1), (p.Frames+maxTiles-1)/maxTiles, 1)
 	p.TileWidth, p.TileHeight = fitWithin(p.Width, p.Height, tileSide)
@@ -98,25 +93,8 @@ func Plan(info ffmpeg.Info) (video.Plan, error) {
 	return p, nil
 }
 
-// seekMargin is how many seconds before its first picture a chunk is looked for in the
-// source. What is decoded before that picture is thrown away, so less is better; too
-// little costs the chunk a second try.
-func seekMargin(demuxer string, fps video.Rational) float64 {
-	switch demuxer {
-	case "mov", "matroska":
-		// Their index leads to the keyframe before. Older releases of ffmpeg look it up
-		// in the order of decoding, where a keyframe is some pictures earlier than shown.
-		return fps.Seconds(reordered) + 0.1
-	}
-	return 1
-}
-
 // overhang is how many seconds sound usually ends after the pictures: a packet or two.
 const overhang = 0.1
-
-// reordered is by how many pictures encoders may show a picture later than it is
-// decoded: 2 by default in x264, 4 with a deep pyramid of B-frames.
-const reordered = 4
 
 func check(info ffmpeg.Info) error {
 	v := info.Video

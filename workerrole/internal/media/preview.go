@@ -2,10 +2,6 @@ package media
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -27,21 +23,11 @@ type Preview struct {
 const previewOverrun = 2
 
 // EncodePreview makes the smallest rendition of chunk index and of the beginning of the
-// next one, and the sound of both, in directories below dir, which must exist.
+// next one, and the sound of both, in dir, which must exist.
 //
 // Errors are those of [EncodeChunk] and [EncodePortion]. Repeating the call
 // gives the same bytes (Q8).
 func EncodePreview(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int, dir string) (Preview, error) {
-	if index < 0 || index >= len(plan.Chunks) || len(plan.Renditions) == 0 {
-		return Preview{}, fmt.Errorf("encoding a preview of chunk %d: the plan has %d chunks", index, len(plan.Chunks))
-	}
-	if src.Demuxer == "" {
-		src.Demuxer = plan.Demuxer
-	}
-	pictures, sound := filepath.Join(dir, "pictures"), filepath.Join(dir, "sound")
-	if err := errors.Join(os.MkdirAll(pictures, 0o700), os.MkdirAll(sound, 0o700)); err != nil {
-		return Preview{}, fmt.Errorf("make a directory for the preview: %w", err)
-	}
 	small := plan
 	small.Renditions = plan.Renditions[len(plan.Renditions)-1:]
 	small.Chunks = slices.Clone(plan.Chunks)
@@ -51,7 +37,7 @@ func EncodePreview(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, pl
 	made := Preview{Output: video.Preview{Chunk: index}}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		encoded, err := encodeChunk(ctx, tool, ffmpeg.ChunkJob{Source: src, Plan: small, Index: index, Dir: pictures, DecodeThreads: 4, Awaited: true})
+		encoded, err := encodeChunk(ctx, tool, ffmpeg.ChunkJob{Source: src, Plan: small, Index: index, Dir: dir, DecodeThreads: 4, Awaited: true})
 		if err == nil && len(encoded.Renditions) > 0 {
 			made.Pictures = encoded.Renditions[0]
 		}
@@ -61,7 +47,7 @@ func EncodePreview(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, pl
 	if plan.HasAudio {
 		group.Go(func() error {
 			s := soundOf(small, index)
-			portion, err := s.encode(ctx, tool, src, plan, sound)
+			portion, err := s.encode(ctx, tool, src, plan, dir)
 			if err == nil && len(portion.Part.Segments) > 0 {
 				made.Sound, made.Output.Sound = portion.Path, &portion.Part
 			}

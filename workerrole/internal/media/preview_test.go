@@ -5,9 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/cutroom/cutroom/shared/testkit/mediatest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
-	"github.com/cutroom/cutroom/workerrole/internal/mediatest"
 )
 
 // A preview of a chunk has the frames of the chunk and of the beginning of the next one, at

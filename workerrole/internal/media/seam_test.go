@@ -9,10 +9,10 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/cutroom/cutroom/shared/testkit/mediatest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
-	"github.com/cutroom/cutroom/workerrole/internal/mediatest"
 )
 
 // pulseEvery is how many samples lie between two pulses of the test's sound.
@@ -209,7 +209,7 @@ func TestDistantSoundTakesLittleDisk(t *testing.T) {
 	if _, err := media.EncodePortion(ctx, tool, src, plan, len(plan.Sound)-2, t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
-	if most := int64(20 * 8 * video.SampleRate); used.Disk() > most { // 20 s, as they are decoded
-		t.Errorf("a stretch of some seconds took %d bytes, want at most %d", used.Disk(), most)
+	if most := int64(20 * 8 * video.SampleRate); used().Disk > most { // 20 s, as they are decoded
+		t.Errorf("a stretch of some seconds took %d bytes, want at most %d", used().Disk, most)
 	}
 }

@@ -2,14 +2,15 @@ package media_test
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"path/filepath"
 	"strconv"
 	"testing"
 
+	"github.com/cutroom/cutroom/shared/testkit/mediatest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
-	"github.com/cutroom/cutroom/workerrole/internal/mediatest"
 )
 
 // Flashes and beeps that happen together in the source do so in what we make,
@@ -17,7 +18,7 @@ import (
 func TestSoundStaysWithPicture(t *testing.T) {
 	t.Parallel()
 	tool := tool(t)
-	pair := mediatest.FlashBeep("160x90", "30", 10)
+	pair := flashBeep("160x90", "30", 10)
 	for name, options := range map[string][]string{
 		"mp4":     append(mediatest.X264(90), "-c:a", "aac", "-f", "mp4"),
 		"mpegts":  append(mediatest.X264(45), "-bf", "2", "-c:a", "aac", "-f", "mpegts"),
@@ -91,4 +92,13 @@ func offsets(t *testing.T, videoPath, audioPath string, fps video.Rational, opti
 		}
 	}
 	return list
+}
+
+// flashBeep is a pair of lavfi sources, video and audio: each second starts
+// with a white flash and a beep of 0.1 s.
+func flashBeep(size, rate string, seconds int) []string {
+	return []string{
+		"-f", "lavfi", "-i", fmt.Sprintf("color=black:s=%s:r=%s:d=%d,drawbox=c=white:t=fill:enable='lt(mod(t+0.001,1),0.1)'", size, rate, seconds),
+		"-f", "lavfi", "-i", fmt.Sprintf("aevalsrc='0.8*cos(2*PI*1000*t)*lt(mod(t,1),0.1)':s=48000:d=%d", seconds),
+	}
 }

@@ -2,6 +2,7 @@ package media
 
 import (
 	"bytes"
+	"errors"
 	"testing"
 
 	"github.com/Eyevinn/mp4ff/mp4"
@@ -24,10 +25,15 @@ func TestKindsOfInitSegments(t *testing.T) {
 		moov.Trak.Mdia.Minf.Stbl.Stsd.AddChild(entry)
 		change(moov)
 		var data bytes.Buffer
-		if err := init.Encode(&data); err != nil {
+		fragment, err := mp4.CreateFragment(1, mp4.DefaultTrakID)
+		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := readInit(bytes.NewReader(data.Bytes()), video.Range{Length: int64(data.Len())})
+		fragment.AddFullSample(mp4.FullSample{Data: []byte("a picture")})
+		if err := errors.Join(init.Encode(&data), fragment.Encode(&data)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := readTrack(bytes.NewReader(data.Bytes()))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -63,12 +63,13 @@ func (r *Runner) countUsage(next handler) handler {
 			counts.Requests[azstorage.QueueWrite] += 1 + int(d.job.Renewals())
 			return videostore.Usage{
 				Requests: counts.Requests, Sent: counts.Sent, Received: counts.Received,
-				CPU: used.CPU().Round(time.Millisecond).Seconds(),
+				CPU: used().CPU.Round(time.Millisecond).Seconds(),
 			}
 		}
 		began := time.Now()
 		err := next(ctx, d)
-		d.work.Log.DebugContext(ctx, "attempt ended", "took", time.Since(began), "runs", used.Runs(), "cpu", used.CPU(), "memory", used.Memory(), "disk", used.Disk())
+		u := used()
+		d.work.Log.DebugContext(ctx, "attempt ended", "took", time.Since(began), "runs", u.Runs, "cpu", u.CPU, "memory", u.Memory, "disk", u.Disk)
 		return err
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
+	"github.com/cutroom/cutroom/workerrole/internal/sandbox"
 )
 
 // sent is an upload in parts, of which a test sends one after the other.
@@ -147,7 +148,11 @@ func TestRefusedReadFailsTheRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tool, err := ffmpeg.Open(t.Context(), "", "")
+	held, err := sandbox.Open(sandbox.Try)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tool, err := ffmpeg.Open(t.Context(), held, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
+	"github.com/cutroom/cutroom/workerrole/internal/sandbox"
 )
 
 // film makes a short video of one colour.
@@ -68,7 +69,11 @@ func TestReplacedSourceIsRefused(t *testing.T) {
 	if err := account.Ensure(t.Context(), []string{video.SourcesContainer}, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	tool, err := ffmpeg.Open(t.Context(), "", "")
+	held, err := sandbox.Open(sandbox.Try)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tool, err := ffmpeg.Open(t.Context(), held, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}

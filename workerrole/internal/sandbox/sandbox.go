@@ -30,7 +30,7 @@ type Mode string
 const (
 	Required Mode = "required" // an error at start
 	Try      Mode = "try"      // programs run with what the kernel has
-	Off      Mode = "off"      // programs are not held at all
+	Off      Mode = "off"      // programs have limits only
 )
 
 // ParseMode reads a Mode.
@@ -52,9 +52,13 @@ type Rules struct {
 	CPU    time.Duration // of all threads
 	Memory int64         // bytes of address space
 	File   int64         // bytes of the largest file that it writes
+	Nice   int           // what is added to its priority, as nice(1) does it
+
+	LimitsOnly bool // the rest is not looked at: set by Hold
 }
 
-// Sandbox holds programs. The zero value and nil hold nothing. It is safe for concurrent use.
+// Sandbox holds programs. The zero value and nil set limits only. It is safe for concurrent
+// use.
 type Sandbox struct {
 	landlock int // version of the kernel's Landlock; 0: none
 	seccomp  bool

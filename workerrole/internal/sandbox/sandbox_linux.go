@@ -67,18 +67,16 @@ func (c *Sandbox) look() {
 
 // Hold changes a command that has not been started: it will be held, or fail to start.
 // The function tells, when the command has ended or did not start, whether the sandbox was
-// the reason; it must be called. held is false when nothing was changed.
-func (c *Sandbox) Hold(cmd *exec.Cmd, r Rules) (failed func() error, held bool, err error) {
-	if c == nil || !c.enabled {
-		return func() error { return nil }, false, nil
-	}
+// the reason; it must be called.
+func (c *Sandbox) Hold(cmd *exec.Cmd, r Rules) (failed func() error, _ error) {
+	r.LimitsOnly = c == nil || !c.enabled
 	spec, err := json.Marshal(r)
 	if err != nil {
-		return nil, false, fmt.Errorf("describing the sandbox: %w", err)
+		return nil, fmt.Errorf("describing the sandbox: %w", err)
 	}
 	report, write, err := os.Pipe()
 	if err != nil {
-		return nil, false, fmt.Errorf("making the sandbox: %w", err)
+		return nil, fmt.Errorf("making the sandbox: %w", err)
 	}
 	cmd.Args = append([]string{marker, string(spec), cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = "/proc/self/exe"
@@ -91,7 +89,7 @@ func (c *Sandbox) Hold(cmd *exec.Cmd, r Rules) (failed func() error, held bool, 
 			return err
 		}
 		return errors.New(string(why))
-	}, true, nil
+	}, nil
 }
 
 // Hide keeps other processes of the same user from reading this one's environment and
@@ -121,18 +119,19 @@ func become(spec, path string, args []string) error {
 	if err := json.Unmarshal([]byte(spec), &r); err != nil {
 		return fmt.Errorf("reading what is allowed: %w", err)
 	}
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("giving up new privileges: %w", err)
-	}
 	if err := limit(r); err != nil {
 		return err
 	}
-	giveUpRights()
-	if err := confine(r, path); err != nil {
-		return err
-	}
-	if err := filter(r.Connect > 0); err != nil {
-		return err
+	if !r.LimitsOnly {
+		if err := giveUpRights(); err != nil {
+			return err
+		}
+		if err := confine(r, path); err != nil {
+			return err
+		}
+		if err := filter(r.Connect > 0); err != nil {
+			return err
+		}
 	}
 	program, err := syscall.BytePtrFromString(path)
 	if err != nil {
@@ -158,21 +157,30 @@ func become(spec, path string, args []string) error {
 	return fmt.Errorf("starting %s: %w", path, errno)
 }
 
-// giveUpRights leaves the program no capability of root but those that open files, which
+// giveUpRights leaves the program and what it executes no more rights than it has, and no
+// capability of root but those that open files, which
 // Landlock bounds: scratch may lie below a directory of another user. And it leaves no file
 // of ours but the three that it is given. A worker without capabilities has none to give
 // up, and an old kernel cannot close a range of files: both errors are ignored.
-func giveUpRights() {
+func giveUpRights() error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("giving up new privileges: %w", err)
+	}
 	for right := range uintptr(unix.CAP_LAST_CAP + 1) {
 		if right != unix.CAP_DAC_OVERRIDE && right != unix.CAP_DAC_READ_SEARCH {
 			_ = unix.Prctl(unix.PR_CAPBSET_DROP, right, 0, 0, 0)
 		}
 	}
 	_ = unix.CloseRange(reportFile+1, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
+	return nil
 }
 
 // limit sets what the program may take, except for its memory.
 func limit(r Rules) error {
+	const zero = 20 // the system call counts from 40 down to 1
+	if was, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil && r.Nice > 0 {
+		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, min(zero-was+r.Nice, 19)) // else it competes like all others
+	}
 	limits := map[int]unix.Rlimit{unix.RLIMIT_CORE: {}, unix.RLIMIT_NOFILE: {Cur: maxFiles, Max: maxFiles},
 		unix.RLIMIT_STACK: {Cur: threadStack, Max: threadStack}}
 	if r.CPU > 0 { // a signal of its own first, then the one that nothing survives

@@ -12,8 +12,8 @@ func (c *Sandbox) look() {
 }
 
 // Hold changes nothing here.
-func (c *Sandbox) Hold(*exec.Cmd, Rules) (failed func() error, held bool, err error) {
-	return func() error { return nil }, false, nil
+func (c *Sandbox) Hold(*exec.Cmd, Rules) (failed func() error, err error) {
+	return func() error { return nil }, nil
 }
 
 // Hide does nothing here.

@@ -73,7 +73,7 @@ func (s Probe) remux(ctx context.Context, w *pipeline.Work, source ffmpeg.Source
 	if err := w.CheckFreeSpace(source.CopyLimit(found)); err != nil {
 		return ffmpeg.Info{}, nil, err
 	}
-	if err := media.Remux(ctx, s.Tool, source, found, path); err != nil {
+	if err := s.Tool.Remux(ctx, source, found, path); err != nil {
 		return ffmpeg.Info{}, nil, err
 	}
 	info, err := s.Tool.Probe(ctx, ffmpeg.Source{URL: path})

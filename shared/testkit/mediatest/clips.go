@@ -1,6 +1,5 @@
-// Package mediatest makes small media files for tests: every kind that the
-// product accepts, and many that it must refuse. Nothing is downloaded; ffmpeg
-// draws the pictures and hums the sound.
+// Package mediatest makes small media files for tests, of every kind that the product
+// accepts. Nothing is downloaded; ffmpeg draws the pictures and hums the sound.
 package mediatest
 
 import (
@@ -36,15 +35,6 @@ func Moving(size, rate string, seconds int) []string {
 // Hum is a lavfi source of sound. ffmpeg takes five times as long to encode a pure tone.
 func Hum(rate, seconds int) []string {
 	return []string{"-f", "lavfi", "-i", fmt.Sprintf("anoisesrc=c=pink:a=0.2:r=%d:seed=1:d=%d", rate, seconds)}
-}
-
-// FlashBeep is a pair of lavfi sources, video and audio: each second starts
-// with a white flash and a beep of 0.1 s.
-func FlashBeep(size, rate string, seconds int) []string {
-	return []string{
-		"-f", "lavfi", "-i", fmt.Sprintf("color=black:s=%s:r=%s:d=%d,drawbox=c=white:t=fill:enable='lt(mod(t+0.001,1),0.1)'", size, rate, seconds),
-		"-f", "lavfi", "-i", fmt.Sprintf("aevalsrc='0.8*cos(2*PI*1000*t)*lt(mod(t,1),0.1)':s=48000:d=%d", seconds),
-	}
 }
 
 // X264 are options for a quick H.264 encoding with a keyframe every gop frames.
@@ -191,16 +181,6 @@ func rotated(args []string) Clip {
 	}}
 }
 
-// Cut copies the first part of a file: what an interrupted upload looks like.
-func Cut(t testing.TB, path string, part float64) string {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return Write(t, filepath.Dir(path), fmt.Sprintf("%s-cut-%.0f", filepath.Base(path), part*100), data[:int(part*float64(len(data)))])
-}
-
 // Write puts bytes into a file of dir and returns its path.
 func Write(t testing.TB, dir, name string, data []byte) string {
 	t.Helper()
@@ -209,28 +189,4 @@ func Write(t testing.TB, dir, name string, data []byte) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// numberBits is how many vertical stripes Numbered draws.
-const numberBits = 12
-
-// Numbered is a lavfi source whose every frame says its number, below 4096: in
-// stripes from left to right, white for a bit that is set, the lowest first.
-// NumberOf reads it.
-func Numbered(size, rate string, seconds int) []string {
-	return []string{"-f", "lavfi", "-i", fmt.Sprintf(
-		"color=black:s=%s:r=%s:d=%d,geq=lum='16+219*mod(floor(N/pow(2,floor(%d*X/W))),2)':cb=128:cr=128", size, rate, seconds, numberBits)}
-}
-
-// NumberOf reads the number from a grey picture of a frame of Numbered, one byte
-// for each pixel.
-func NumberOf(grey []byte, width, height int) int {
-	number := 0
-	for bit := range numberBits {
-		middle := height/2*width + (2*bit+1)*width/(2*numberBits)
-		if grey[middle] > 128 {
-			number |= 1 << bit
-		}
-	}
-	return number
 }
