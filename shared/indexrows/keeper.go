@@ -73,6 +73,8 @@ type Keeper struct {
 	// then they are all rows that any of the runs may have written or removed. It must
 	// be safe to repeat, and safe to run after the write window.
 	Applied func(ctx context.Context, changed []Key, unsure bool) error
+	// Loaded is called by Load in the place of Applied, when no other run can meet it.
+	Loaded func(ctx context.Context, added []Key) error
 
 	// Now is the clock for the dates of notes.
 	Now func() time.Time
@@ -282,10 +284,10 @@ func (k *Keeper) Load(ctx context.Context, videos []video.Video) error {
 	if err := k.apply(ctx, all, nil); err != nil {
 		return fmt.Errorf("loading rows: %w", err)
 	}
-	if k.Applied == nil {
+	if k.Loaded == nil {
 		return nil
 	}
-	return k.Applied(ctx, added, false)
+	return k.Loaded(ctx, added)
 }
 
 // pause waits before another round. Two runs disturb each other until one of them pauses

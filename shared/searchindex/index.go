@@ -92,7 +92,7 @@ func New(a *azstorage.Account) *Index {
 		scanTime: scanTime,
 	}
 	x.Keeper.Rows = func(_ context.Context, v video.Video) ([]indexrows.Row, error) { return rowsOf(v), nil }
-	x.Keeper.Applied = x.keepVocabulary
+	x.Keeper.Applied, x.Keeper.Loaded = x.keepVocabulary, x.loadVocabulary
 	return x
 }
 

@@ -19,15 +19,9 @@ const (
 
 // keepVocabulary makes the rows about terms right whose lists a run has changed.
 func (x *Index) keepVocabulary(ctx context.Context, changed []indexrows.Key, unsure bool) error {
-	terms := map[string]bool{}
-	for _, key := range changed {
-		if f, term, ok := parsePosting(key.PartitionKey); ok && f == anyField {
-			terms[term] = true
-		}
-	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
-	for term := range terms {
+	for term := range termsIn(changed) {
 		group.Go(func() error {
 			if err := x.keepTerm(ctx, term, unsure); err != nil {
 				return fmt.Errorf("keeping term %q: %w", term, err)
@@ -36,6 +30,29 @@ func (x *Index) keepVocabulary(ctx context.Context, changed []indexrows.Key, uns
 		})
 	}
 	return group.Wait()
+}
+
+// termsIn are the terms of postings, each once.
+func termsIn(postings []indexrows.Key) map[string]bool {
+	terms := map[string]bool{}
+	for _, key := range postings {
+		if f, term, ok := parsePosting(key.PartitionKey); ok && f == anyField {
+			terms[term] = true
+		}
+	}
+	return terms
+}
+
+// loadVocabulary writes the rows about the terms of postings, in full transactions.
+func (x *Index) loadVocabulary(ctx context.Context, added []indexrows.Key) error {
+	var terms, variants []tablestore.Op
+	for term := range termsIn(added) {
+		terms = append(terms, tablestore.Op{Kind: tablestore.OpUpsert, Entity: termRow(term)})
+		for _, row := range variantsOf(term) {
+			variants = append(variants, tablestore.Op{Kind: tablestore.OpUpsert, Entity: row})
+		}
+	}
+	return errors.Join(x.terms.SubmitAll(ctx, terms), x.variants.SubmitAll(ctx, variants))
 }
 
 // keepTerm makes the rows about a term right: there is one, and its variants, exactly
@@ -76,12 +93,11 @@ func (x *Index) keepTerm(ctx context.Context, term string, unsure bool) error {
 
 // writeTerm writes or removes a term's row, then its variants.
 func (x *Index) writeTerm(ctx context.Context, term string, used bool) (err error) {
-	pk, rk := termKeys(term)
-	kind := tablestore.OpUpsert
+	row, kind := termRow(term), tablestore.OpUpsert
 	if used {
-		_, err = x.terms.Upsert(ctx, tablestore.Entity{PartitionKey: pk, RowKey: rk, Props: map[string]any{"Term": term}})
+		_, err = x.terms.Upsert(ctx, row)
 	} else {
-		kind, err = tablestore.OpDelete, x.terms.Delete(ctx, pk, rk, tablestore.AnyETag)
+		kind, err = tablestore.OpDelete, x.terms.Delete(ctx, row.PartitionKey, row.RowKey, tablestore.AnyETag)
 	}
 	if err != nil && !errors.Is(err, tablestore.ErrNotFound) {
 		return err
@@ -104,6 +120,11 @@ func (x *Index) count(ctx context.Context, f field, term string, most int) (n in
 		from = rowstream.KeyAfter(row.RowKey)
 	}
 	return n, nil
+}
+
+func termRow(term string) tablestore.Entity {
+	pk, rk := termKeys(term)
+	return tablestore.Entity{PartitionKey: pk, RowKey: rk, Props: map[string]any{"Term": term}}
 }
 
 // termKeys are the keys of a term's row.
