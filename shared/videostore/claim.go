@@ -105,7 +105,7 @@ func (s *Store) unclaimed(ctx context.Context, key workflow.Key) (*Claim, error)
 func (c *Claim) take(ctx context.Context, messageID, worker string) (err error) {
 	now, before := now(), c.Step
 	if c.Step.State == StepRunning { // the attempt before was lost, which is noticed now
-		c.Step.abandoned()
+		c.Step.abandoned(now)
 		c.Step.QueuedAt = now
 	}
 	c.Step.State, c.Step.OwnerMessageID, c.Step.Worker = StepRunning, messageID, worker

@@ -125,17 +125,17 @@ func (s *Step) ended(outcome Outcome, at time.Time, cause error, spent *Usage) {
 	s.keep(h)
 }
 
-// abandoned notes that the attempt that seems to run was lost.
-func (s *Step) abandoned() {
+// abandoned notes that the loss of the attempt that seems to run was noticed.
+func (s *Step) abandoned(at time.Time) {
 	if s.State == StepRunning {
-		s.ended(OutcomeLost, now(), nil, nil)
+		s.ended(OutcomeLost, at, nil, nil)
 	}
 }
 
 // exhausted notes that the step is not tried again: what looked like one of several tries was
 // the last.
 func (s *Step) exhausted() {
-	s.abandoned()
+	s.abandoned(now())
 	h := s.history()
 	if n := len(h.Attempts); n > 0 && h.Attempts[n-1].Outcome == OutcomeRetry {
 		h.Attempts[n-1].Outcome = OutcomeFailed

@@ -213,7 +213,7 @@ func (s *Store) Reopen(ctx context.Context, view View, messages []OutboxMessage)
 			continue
 		}
 		step := before
-		step.abandoned()
+		step.abandoned(now())
 		step.State, step.OwnerMessageID, step.Attempt, step.QueuedAt = StepQueued, "", "", now()
 		if err := s.update(ctx, before, step, video.Plan{}); err != nil {
 			return err

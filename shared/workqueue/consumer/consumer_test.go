@@ -159,7 +159,11 @@ func TestOneSlotIsSharedByWeight(t *testing.T) {
 	send(t, qs, high, ids("high", 40)...)
 	send(t, qs, normal, ids("normal", 20)...)
 	send(t, qs, low, ids("low", 10)...)
-	h := queuetest.Recorder{Next: func(context.Context, *consumer.Job) error { time.Sleep(20 * time.Millisecond); return nil }}
+	// Work must last longer than a poll: a queue of which no message is known has no turn.
+	h := queuetest.Recorder{Next: func(context.Context, *consumer.Job) error {
+		time.Sleep(azuritetest.Patience(20 * time.Millisecond))
+		return nil
+	}}
 	run(t, qs, &h, heavySlots(1))
 	eventually(t, func() error {
 		if n := len(h.IDs()); n < 50 {

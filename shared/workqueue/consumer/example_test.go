@@ -86,7 +86,7 @@ func Example_retryAndPoison() {
 // A lease kept by progress: work may take much longer than the visibility timeout,
 // as long as it says that it moves. A worker that hangs or dies loses the message.
 func Example_leaseKeptByProgress() {
-	queues := workqueue.OpenAll(azuritetest.Example(), []workqueue.Spec{{Name: "films", Steps: []string{"encode"}, Pool: "films", Visibility: 3 * time.Second}})
+	queues := workqueue.OpenAll(azuritetest.Example(), []workqueue.Spec{{Name: "films", Steps: []string{"encode"}, Pool: "films", Visibility: 8 * time.Second}})
 	check(queues.Ensure(context.Background()))
 	enqueue(queues, "films", "encode", "film-1")
 
@@ -94,14 +94,14 @@ func Example_leaseKeptByProgress() {
 		Pools: map[string]int{"films": 2},
 		Handlers: map[string]consumer.Handler{
 			"encode": consumer.HandlerFunc(func(ctx context.Context, job *consumer.Job) error {
-				for frame := range 100 { // five seconds
+				for frame := range 200 { // ten seconds
 					select {
 					case <-ctx.Done(): // the lease is lost or ends, or the worker drains
 						return context.Cause(ctx)
 					case <-time.After(50 * time.Millisecond):
 						job.Progress()
 					}
-					if frame == 99 {
+					if frame == 199 {
 						fmt.Println("done in delivery", job.DequeueCount)
 					}
 				}
