@@ -117,6 +117,7 @@ func TestUploadThroughThePage(t *testing.T) {
 	inspect(t, tab, "narrowed")
 	press(t, tab, `#facets a`, kb.Enter)
 	until(t, tab, "it is as wide as before", `location.search === '?q=hand' && document.querySelector('#facets button')`)
+	lateFacets(t, tab)
 	reach(t, tab, `#q`)
 	retype(t, tab, "hamd")
 	until(t, tab, "it asks what was meant", `document.getElementById('mean').textContent.includes('Did you mean hand?')`)
@@ -132,6 +133,33 @@ func TestUploadThroughThePage(t *testing.T) {
 	until(t, tab, "they are in the order of their titles", `location.search.includes('sort=title') && [...document.querySelectorAll('#videos h2')].map((h) => h.textContent).join() === 'clip,Uploaded by hand'`)
 	inspect(t, tab, "channel")
 	t.Run("offline at the end", func(t *testing.T) { offlineAtTheEnd(t, tab, s.BaseURL()) })
+}
+
+// lateFacets asks for facets and searches for something else before they have come: those of
+// the earlier search are not shown then.
+func lateFacets(t *testing.T, tab context.Context) {
+	t.Helper()
+	eval[any](t, tab, `(() => {
+  const real = window.fetch;
+  window.fetch = async (url, options) => {
+    if (!String(url).includes('facets=true')) return real(url, options);
+    await new Promise((go) => { window.letFacetsCome = go; });
+    const answer = await real(url, options), text = await answer.text();
+    setTimeout(() => { window.facetsCame = true; }, 100);
+    return new Response(text, answer);
+  };
+  return null;
+})()`)
+	press(t, tab, `#facets button`, kb.Enter)
+	until(t, tab, "the facets are asked for", `window.letFacetsCome`)
+	reach(t, tab, `#q`)
+	retype(t, tab, "clip")
+	until(t, tab, "the page searches for something else", `location.search === '?q=clip'`)
+	eval[any](t, tab, `window.letFacetsCome(); null`)
+	until(t, tab, "the facets have come", `window.facetsCame`)
+	if n := eval[int](t, tab, `document.querySelectorAll('#facets a').length`); n != 0 {
+		t.Errorf("%d facets of the earlier search are shown", n)
+	}
 }
 
 // gated lets six parts of a file go to storage. Those that follow wait before the wire

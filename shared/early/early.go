@@ -1,7 +1,7 @@
 // Package early works on an upload before all of it is there. The first step reads the head
-// and the end of the file; then chunks are made as their parts arrive. Nothing of it is
-// relied on: what was not made by then is promised when the upload is complete
-// (videostore.Store.Uploaded), and no failure before that is final.
+// and the end of the file; then chunks are made as their parts arrive. Nothing relies on it:
+// what is not made by then is promised when the upload is complete (videostore.Store.Uploaded),
+// and no failure before that is final.
 //
 // The web role tells of parts that have arrived (webrole/internal/upload), and the worker
 // role lets steps read what is there (workerrole/internal/pipeline). Each registers

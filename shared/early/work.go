@@ -20,11 +20,12 @@ const (
 	lastPause  = 2 * time.Minute
 )
 
-// Settle returns what a step of an upload that was going on is to be settled with, when it
-// ended with err and its row says so. A step that is done makes room for more chunks. One
-// that misses bytes is put off: the first until its parts have come, which are sent next
-// (Arrived), others for a while, longer each time, because the rest may never come. A failure
-// ends early work on the video.
+// Settle decides about the message of a step that ran before its upload was complete. err is
+// how the step ended, which its row says already; the result is an error of package workqueue,
+// or nil. A step that is done makes room for more chunks. One that misses bytes is put off: the
+// first step until its parts have come, which are sent next (Arrived); others for a while,
+// longer each time, because the rest may never come. A failure ends early work on the video.
+// Safe to repeat.
 func (u *Uploads) Settle(ctx context.Context, key workflow.Key, snoozes int, err error) error {
 	missing, isMissing := errors.AsType[*notYetError](err)
 	_, failed := errors.AsType[*video.Failure](err)

@@ -22,8 +22,8 @@ type fanOutCursor struct {
 	etag string
 }
 
-// nothing promises no part.
-var nothing = fanOutCursor{Partial: true}
+// noPromises is the cursor of a plan before the first promise.
+var noPromises = fanOutCursor{Partial: true}
 
 func nextKey(generation int) string { return fmt.Sprintf("NEXT:%05d", generation) }
 
@@ -77,7 +77,7 @@ func (s *Store) PromiseChunks(ctx context.Context, rec Record, plan video.Plan, 
 	if err != nil {
 		return err
 	}
-	open := len(slices.DeleteFunc(promisedSince(rec.Video, plan, nothing, before), view.ended))
+	open := len(slices.DeleteFunc(promisedSince(rec.Video, plan, noPromises, before), view.ended))
 	now := before
 	if now.Chunks = min(until, before.Chunks+window-open); now.Chunks <= before.Chunks {
 		return nil

@@ -57,12 +57,12 @@ func probeMessage(v video.Video) OutboxMessage {
 func (c *Claim) planned(plan video.Plan) ([]tablestore.Op, []OutboxMessage) {
 	id, r := c.Step.Key.ID, fanOutCursor{Chunks: min(window, len(plan.Chunks))}
 	if c.Video.State == video.AwaitingUpload {
-		r = nothing
+		r = noPromises
 	}
 	return []tablestore.Op{
 		{Kind: tablestore.OpUpsert, Entity: planRow(id, plan)},
 		{Kind: tablestore.OpUpsert, Entity: r.row(id, plan.Generation)},
-	}, promisedSince(c.Video, plan, nothing, r)
+	}, promisedSince(c.Video, plan, noPromises, r)
 }
 
 // fanOut returns what the end of a step promises, and what it writes to do so: the parts
@@ -168,7 +168,7 @@ func (v View) Missing() []OutboxMessage {
 		return []OutboxMessage{first}
 	}
 	plan := v.Plans[v.Video.Generation]
-	if missing := slices.DeleteFunc(promisedSince(v.Video, plan, nothing, v.cursor[plan.Generation]), v.ended); len(missing) > 0 {
+	if missing := slices.DeleteFunc(promisedSince(v.Video, plan, noPromises, v.cursor[plan.Generation]), v.ended); len(missing) > 0 {
 		return missing
 	}
 	if last := messageFor(v.Video, plan, workflow.OnlyStepIn(workflow.Last), 0); v.open(last) {
