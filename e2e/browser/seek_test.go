@@ -188,11 +188,14 @@ func TestSeekIntoWhatIsNotMade(t *testing.T) {
 		if len(heights) < 2 {
 			t.Fatalf("qualities %v, want several", heights)
 		}
+		eval[any](t, tab, `document.getElementById('player').loop = true, null`) // a slow machine may meet its end
 		for _, height := range []int{slices.Min(heights), slices.Max(heights)} {
+			click(target / 2)
 			reach(t, tab, "#quality")
 			typeKeys(t, tab, strconv.Itoa(height)) // a list goes to what begins like that
 			until(t, tab, fmt.Sprintf("the picture has %d lines", height), fmt.Sprintf(`document.getElementById('player').videoHeight === %d`, height))
-			shows(int(eval[float64](t, tab, `document.getElementById('player').currentTime - 0.5`)))
+			click(target / 2) // it went on meanwhile
+			shows(target / 2)
 		}
 	})
 	t.Run("thumbnail", func(t *testing.T) {

@@ -13,7 +13,7 @@ const id = $('video').dataset.id ?? '';
 const player = new Player($<HTMLVideoElement>('player'), say, (list) => {
   const choice = $<HTMLSelectElement>('quality');
   choice.replaceChildren(...list.map((quality) => element('option', { value: quality.value }, quality.name)));
-  choice.hidden = $('quality-label').hidden = false;
+  choice.disabled = false;
   choice.onchange = () => player.choose(Number(choice.value));
 });
 const scrub = new Scrub($('scrub'), player, (second) => { seek.to(second).catch((err) => say(message(err))); });
