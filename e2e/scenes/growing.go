@@ -59,7 +59,7 @@ func (g *growing) complete() {
 		must(g.send(Quiet(g.ctx)))
 	}
 	blobs := g.Blobs("web role")
-	manifest := sourceparts.Manifest{Layout: g.layout, Parts: get(sourceparts.Read(g.ctx, blobs, g.id, g.layout)).Held}
+	manifest := sourceparts.Manifest{Layout: g.layout, Parts: get(sourceparts.Held(g.ctx, blobs, g.id, g.layout))}
 	version := get(sourceparts.PutManifest(g.ctx, blobs, g.id, manifest))
 	again := get(sourceparts.PutManifest(g.ctx, blobs, g.id, manifest))
 	g.Claim(version == again)

@@ -17,7 +17,6 @@ package playlist
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -64,7 +63,7 @@ func (p Presentation) Preview() Presentation {
 	shown.preview = true
 	shown.Plan.Renditions = p.Plan.Renditions[last:]
 	shown.Chunks = make([]*video.ChunkOutput, len(p.Chunks))
-	sound := map[int]video.AudioPart{} // each segment as a part of its own, by number
+	shown.Parts = slices.Clone(p.Parts) // before those of previews: the first that has a segment is heard
 	for i, c := range p.Chunks {
 		made, found := p.Previews[i]
 		switch {
@@ -78,16 +77,8 @@ func (p Presentation) Preview() Presentation {
 			shown.Chunks[i] = slicePreview(p.Previews[i-1].Pictures, p.Plan.SegmentsOf(i-1), math.MaxInt)
 		}
 		if found && made.Sound != nil {
-			addSegments(sound, *made.Sound)
+			shown.Parts = append(shown.Parts, *made.Sound)
 		}
-	}
-	for _, part := range p.Parts { // the committed sound goes before
-		addSegments(sound, part)
-	}
-	shown.Parts, shown.Plan.Sound = nil, nil
-	for _, n := range slices.Sorted(maps.Keys(sound)) {
-		shown.Parts = append(shown.Parts, sound[n])
-		shown.Plan.Sound = append(shown.Plan.Sound, video.SoundPortion{First: n, End: n + 1})
 	}
 	return shown
 }
@@ -104,16 +95,6 @@ func slicePreview(preview video.ChunkOutput, from, to int) *video.ChunkOutput {
 		c.Frames += s.Frames
 	}
 	return &c
-}
-
-// addSegments puts each segment of a part under its number in the whole track, as a part of
-// its own.
-func addSegments(sound map[int]video.AudioPart, part video.AudioPart) {
-	for i := range part.Segments {
-		one := part
-		one.First, one.Segments = part.First+i, part.Segments[i:i+1]
-		sound[one.First] = one
-	}
 }
 
 // Leading returns the committed chunks from the first that is shown up to one that is
@@ -289,9 +270,9 @@ func targetDuration(plan video.Plan) int {
 }
 
 // audioSegments returns the segments that may be listed now, and the number of the
-// first: from the portion on that sounds when the first chunk begins, up to one that is
-// missing, and unless the presentation is complete only those that end before the video
-// does.
+// first: from the portion on that sounds when the first chunk begins (in a preview from the
+// segment on), up to one that is missing, and unless the presentation is complete only those
+// that end before the video does.
 func (p Presentation) audioSegments() (first int, listed []video.AudioSegment) {
 	var limit float64 = math.Inf(1)
 	begin := p.Plan.Start(p.From)
@@ -302,21 +283,21 @@ func (p Presentation) audioSegments() (first int, listed []video.AudioSegment) {
 		}
 	}
 	first = p.Plan.SoundFrom(begin)
+	if p.preview {
+		first = video.SoundAt(begin)
+	}
+	made := map[int]video.AudioSegment{} // by number
+	for _, part := range slices.Backward(p.Parts) {
+		for i, s := range part.Segments {
+			made[part.First+i] = s
+		}
+	}
 	end := video.SoundStart(first)
-	for _, part := range p.Parts {
-		if part.First < first {
-			continue
+	for s, found := made[first]; found; s, found = made[first+len(listed)] {
+		if end += s.Seconds(); end > limit {
+			break
 		}
-		if part.First != first+len(listed) {
-			return first, listed
-		}
-		for _, s := range part.Segments {
-			end += s.Seconds()
-			if end > limit {
-				return first, listed
-			}
-			listed = append(listed, s)
-		}
+		listed = append(listed, s)
 	}
 	return first, listed
 }

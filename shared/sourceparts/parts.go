@@ -91,56 +91,48 @@ type Part struct {
 	MD5    []byte `json:"md5"`  // 16 bytes, as the writer said; empty when it did not
 }
 
-// Received is what is there of an upload.
-type Received struct {
-	Held []Part // whole parts, ascending
-	// Odd are blobs under a part's name that have not its length. A key bounds no length,
-	// and the stored one can be neither used nor replaced: see Tidy.
-	Odd []blobstore.Info
+// Held lists the whole parts that are there of an upload, ascending: one request.
+func Held(ctx context.Context, blobs *blobstore.Store, id video.ID, l Layout) ([]Part, error) {
+	held, _, err := list(ctx, blobs, id, l)
+	return held, err
 }
 
-// Read lists what is there of an upload: one request.
-func Read(ctx context.Context, blobs *blobstore.Store, id video.ID, l Layout) (Received, error) {
+// list returns the whole parts, and the odd blobs: those under a part's name that have not
+// its length. A key bounds no length, and such a blob can be neither used nor replaced.
+func list(ctx context.Context, blobs *blobstore.Store, id video.ID, l Layout) (held []Part, odd []blobstore.Info, _ error) {
 	if err := l.Check(); err != nil {
-		return Received{}, fmt.Errorf("list parts of %s: %w", id, err)
+		return nil, nil, fmt.Errorf("list parts of %s: %w", id, err)
 	}
-	var found Received
 	start := Prefix(id, l.Epoch)
 	for info, err := range blobs.List(ctx, video.SourcesContainer, start) {
 		if err != nil {
-			return Received{}, fmt.Errorf("list parts of %s: %w", id, err)
+			return nil, nil, fmt.Errorf("list parts of %s: %w", id, err)
 		}
 		n, err := strconv.Atoi(strings.TrimPrefix(info.Name, start))
 		switch {
 		case err != nil || n < 0 || n >= l.Count() || Name(id, l, n) != info.Name: // the manifest
 		case info.Size != l.Range(n).Length:
-			found.Odd = append(found.Odd, info)
+			odd = append(odd, info)
 		default:
-			found.Held = append(found.Held, Part{Number: n, Bytes: info.Size, ETag: info.ETag, MD5: info.MD5})
+			held = append(held, Part{Number: n, Bytes: info.Size, ETag: info.ETag, MD5: info.MD5})
 		}
 	}
-	return found, nil
-}
-
-// Held lists the whole parts that are there, ascending: one request.
-func Held(ctx context.Context, blobs *blobstore.Store, id video.ID, l Layout) ([]Part, error) {
-	found, err := Read(ctx, blobs, id, l)
-	return found.Held, err
+	return held, odd, nil
 }
 
 // Tidy removes the odd blobs of an upload and returns the whole parts. Safe to repeat.
 func Tidy(ctx context.Context, blobs *blobstore.Store, id video.ID, l Layout) ([]Part, error) {
-	found, err := Read(ctx, blobs, id, l)
+	held, odd, err := list(ctx, blobs, id, l)
 	if err != nil {
 		return nil, err
 	}
-	for _, odd := range found.Odd {
-		err := blobs.DeleteVersion(ctx, video.SourcesContainer, odd.Name, odd.ETag)
+	for _, o := range odd {
+		err := blobs.DeleteVersion(ctx, video.SourcesContainer, o.Name, o.ETag)
 		if err != nil && !errors.Is(err, blobstore.ErrChanged) {
 			return nil, fmt.Errorf("remove a part of %s that has a wrong length: %w", id, err)
 		}
 	}
-	return found.Held, nil
+	return held, nil
 }
 
 // Head is how many parts are held from the first on without a gap. held ascends.

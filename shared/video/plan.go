@@ -242,6 +242,14 @@ func SoundStart(segment int) float64 {
 	return float64(SoundPacket(segment)) * AACPacket / SampleRate
 }
 
+// SoundAt is the audio segment that sounds at a second.
+func SoundAt(second float64) (segment int) {
+	for SoundStart(segment+1) <= second {
+		segment++
+	}
+	return segment
+}
+
 // SoundSeconds is how long an audio segment is that is not the last.
 func SoundSeconds(segment int) float64 { return SoundStart(segment+1) - SoundStart(segment) }
 

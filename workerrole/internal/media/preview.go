@@ -61,10 +61,7 @@ func EncodePreview(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, pl
 // soundOf is the sound from the start of a chunk to its end, in segments of the plan.
 func soundOf(plan video.Plan, index int) segmentRange {
 	chunk := plan.Chunks[index]
-	var s segmentRange
-	for video.SoundStart(s.first+1) <= plan.FPS.Seconds(chunk.From) {
-		s.first++
-	}
+	s := segmentRange{first: video.SoundAt(plan.FPS.Seconds(chunk.From))}
 	for s.end = s.first + 1; video.SoundStart(s.end) < plan.FPS.Seconds(chunk.To); s.end++ {
 	}
 	return s
