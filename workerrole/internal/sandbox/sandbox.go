@@ -60,10 +60,9 @@ type Rules struct {
 // Sandbox holds programs. The zero value and nil set limits only. It is safe for concurrent
 // use.
 type Sandbox struct {
-	landlock int // version of the kernel's Landlock; 0: none
-	seccomp  bool
-	missing  []string
-	enabled  bool
+	holds   []string // what this kernel has
+	missing []string // what programs are not held back from
+	enabled bool
 }
 
 // Environment is all that a program is told by variables: no keys of ours. With an arena
@@ -90,16 +89,9 @@ func (c *Sandbox) Missing() []string { return c.missing }
 
 // String says what programs are held by.
 func (c *Sandbox) String() string {
-	var parts []string
-	if c.landlock > 0 {
-		parts = append(parts, fmt.Sprintf("Landlock %d", c.landlock))
-	}
-	if c.seccomp {
-		parts = append(parts, "seccomp")
-	}
-	text := "held by " + strings.Join(parts, " and ")
-	if len(parts) == 0 {
-		text = "not held"
+	text := "not held"
+	if len(c.holds) > 0 {
+		text = "held by " + strings.Join(c.holds, " and ")
 	}
 	if len(c.missing) > 0 {
 		text += "; nothing holds " + strings.Join(c.missing, ", ")

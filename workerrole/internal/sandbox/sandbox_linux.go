@@ -28,17 +28,19 @@ const (
 	failedStatus = 125
 	// maxFiles is how many files a program may have open.
 	maxFiles = 256
-	// tcpRules is the version of Landlock since which it knows TCP ports.
-	tcpRules = 4
 	// threadStack is how much of its addresses each thread of a program takes.
 	threadStack = 2 << 20
 	// killedFirst makes the kernel take the program when memory runs out, of the container
 	// or of the machine, and not the worker: its item is tried again, and the worker's
 	// others go on. See proc_pid_oom_score_adj(5).
 	killedFirst = "1000"
-	// signalRules is the version since which it keeps signals inside.
-	signalRules = 6
 )
+
+// landlockRules are what Landlock holds back from, and since which version.
+var landlockRules = []struct {
+	what  string
+	since int
+}{{"files", 1}, {"TCP connections", 4}, {"signals", 6}}
 
 // plainFiles is what may be done in a directory to write: no links, no directories.
 const plainFiles = abi.AccessFSReadFile | abi.AccessFSReadDir | abi.AccessFSWriteFile | abi.AccessFSTruncate |
@@ -49,18 +51,18 @@ var libraries = []string{"/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", 
 
 func (c *Sandbox) look() {
 	c.enabled = true
-	c.landlock, _ = abi.LandlockGetABIVersion()
-	c.seccomp = canFilter()
-	if c.landlock < 1 {
-		c.missing = append(c.missing, "files: the kernel has no Landlock")
+	version, _ := abi.LandlockGetABIVersion()
+	if version >= 1 {
+		c.holds = append(c.holds, fmt.Sprintf("Landlock %d", version))
 	}
-	if c.landlock < tcpRules {
-		c.missing = append(c.missing, fmt.Sprintf("TCP connections: the kernel's Landlock is version %d, not %d", max(0, c.landlock), tcpRules))
+	for _, rule := range landlockRules {
+		if version < rule.since {
+			c.missing = append(c.missing, fmt.Sprintf("%s: the kernel's Landlock is version %d, not %d", rule.what, max(0, version), rule.since))
+		}
 	}
-	if c.landlock < signalRules {
-		c.missing = append(c.missing, fmt.Sprintf("signals: the kernel's Landlock is version %d, not %d", max(0, c.landlock), signalRules))
-	}
-	if !c.seccomp {
+	if canFilter() {
+		c.holds = append(c.holds, "seccomp")
+	} else {
 		c.missing = append(c.missing, "processes and other sockets: no filter of system calls is allowed")
 	}
 }
