@@ -123,7 +123,7 @@ func (r *Reader) decide() {
 		r.text = r.source
 		return
 	}
-	found := guess(linesBeyondASCII(sample), r.languages)
+	found := guess(sample, r.languages)
 	if found == nil {
 		r.text = failing{&Error{}}
 		return
@@ -167,16 +167,6 @@ func whole(sample []byte) []byte {
 		return sample[:n+1]
 	}
 	return sample
-}
-
-func linesBeyondASCII(sample []byte) []byte {
-	var kept []byte
-	for line := range bytes.Lines(sample) {
-		if bytes.ContainsFunc(line, beyondASCII) {
-			kept = append(kept, line...)
-		}
-	}
-	return kept
 }
 
 // mostlyUTF8 is also true for UTF-8 that is damaged here and there, because every

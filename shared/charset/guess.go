@@ -1,10 +1,8 @@
 package charset
 
 import (
-	"cmp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -33,7 +31,7 @@ type candidate struct {
 //     plausible in a language;
 //  3. in the language that it fits best, the first of those that are alike.
 func guess(sample []byte, languages []language.Tag) *candidate {
-	detected := sync.OnceValue(func() []chardet.Result { return chardet.DetectAll(sample) })
+	detected := namesOf(chardet.DetectAll(sample))
 	for _, tag := range languages {
 		for _, w := range writingsOf(tag) {
 			if best, share := w.best(sample, detected); share >= expected {
@@ -41,57 +39,69 @@ func guess(sample []byte, languages []language.Tag) *candidate {
 			}
 		}
 	}
-	for _, result := range detected() {
+	for _, name := range detected {
 		for _, w := range writings {
-			i := slices.IndexFunc(w.candidates, func(c *candidate) bool { return sameEncoding(c.name, result.Encoding) })
-			if i >= 0 && w.script != latin && w.fit(w.candidates[i].read(sample)).share >= plausible {
-				return w.candidates[i]
+			c := named(w.candidates, name)
+			if c != nil && w.script != latin && w.fit(c.read(sample)) >= plausible {
+				return c
 			}
 		}
 	}
 	var best *candidate
-	most := 0.0
+	var most float64
 	for _, w := range writings {
-		if c, share := w.best(sample, detected); share > most {
+		if c, share := w.best(sample, detected); share >= plausible && share > most {
 			best, most = c, share
 		}
 	}
-	if most < plausible {
+	return best
+}
+
+// namesOf are the detector's choices by their WHATWG names, the likeliest first.
+func namesOf(results []chardet.Result) (names []string) {
+	for _, result := range results {
+		if found, err := htmlindex.Get(result.Encoding); err == nil {
+			name, _ := htmlindex.Name(found)
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func named(candidates []*candidate, name string) *candidate {
+	i := slices.IndexFunc(candidates, func(c *candidate) bool { return c.name == name })
+	if i < 0 {
 		return nil
 	}
-	return best
+	return candidates[i]
 }
 
 // best is the encoding in which a sample fits a language best. Of those in which it
 // fits alike, such as Cyrillic in capitals and in small letters, it is the detector's
 // choice, else the first.
-func (w *writing) best(sample []byte, detected func() []chardet.Result) (*candidate, float64) {
+func (w *writing) best(sample []byte, detected []string) (*candidate, float64) {
 	var alikes []*candidate
-	var most fitting
-	read := map[string]bool{}
+	var most float64
 	for _, c := range w.candidates {
-		text := c.read(sample)
-		fits := w.fit(text)
-		if fits.more(most) {
-			alikes, most = nil, fits
-			clear(read)
+		share := w.fit(c.read(sample))
+		if share > most {
+			alikes, most = nil, share
 		}
-		if fits == most && fits.share > 0 && !read[text] {
+		if share == most && share > 0 {
 			alikes = append(alikes, c)
-			read[text] = true
 		}
 	}
 	if len(alikes) == 0 {
 		return nil, 0
 	}
 	if len(alikes) > 1 {
-		for _, result := range detected() {
-			if i := slices.IndexFunc(alikes, func(c *candidate) bool { return sameEncoding(c.name, result.Encoding) }); i >= 0 {
-				return alikes[i], most.share
+		for _, name := range detected {
+			if c := named(alikes, name); c != nil {
+				return c, most
 			}
 		}
 	}
-	return alikes[0], most.share
+	return alikes[0], most
 }
 
 // read decodes a sample; "" when some of it is not of this encoding.
@@ -107,17 +117,11 @@ func (c *candidate) read(sample []byte) string {
 	return string(text)
 }
 
-// fitting is how well a reading fits a language: which part of the letters that are not
-// ASCII are such as the language has, in places where it has them, and how many are.
-type fitting struct{ share, home float64 }
-
-func (f fitting) more(than fitting) bool {
-	return f.share > than.share || f.share == than.share && f.home > than.home
-}
-
-func (w *writing) fit(text string) fitting {
+// fit is how well a reading fits a language: which part of the letters that are not ASCII
+// are such as the language has, in places where it has them.
+func (w *writing) fit(text string) float64 {
 	if text == "" {
-		return fitting{}
+		return 0
 	}
 	home, foreign := 0.0, 0.0
 	before, run := '\n', 0
@@ -144,9 +148,9 @@ func (w *writing) fit(text string) fitting {
 		before = c
 	}
 	if home+foreign == 0 {
-		return fitting{share: 1}
+		return 1
 	}
-	return fitting{share: home / (home + foreign), home: home}
+	return home / (home + foreign)
 }
 
 // among says whether a letter may stand where it does: a mark has a letter before it,
@@ -180,20 +184,4 @@ func misplaced(c, before, after rune) bool {
 		return inside
 	}
 	return ofWord(before) || ofWord(after)
-}
-
-// sameEncoding says whether two names are of one encoding, or of one and its extension.
-func sameEncoding(a, b string) bool { return canonical(a) == canonical(b) }
-
-// extensions are of encodings that hold another one.
-var extensions = map[string]string{
-	"koi8-r": "koi8-u", "gbk": "gb18030", "cp949": "euc-kr", "cp932": "shift_jis", "iso-8859-8": "windows-1255",
-}
-
-func canonical(name string) string {
-	name = strings.ToLower(name)
-	if found, err := htmlindex.Get(name); err == nil {
-		name, _ = htmlindex.Name(found)
-	}
-	return cmp.Or(extensions[name], name)
 }

@@ -155,29 +155,23 @@ func (r rows) characters() map[rune]bool {
 	return all
 }
 
-// writingsOf are those of a language, its script's first, or else those of its script.
-func writingsOf(tag language.Tag) []*writing {
+// writingsOf are those of a language, its script's first.
+func writingsOf(tag language.Tag) (known []*writing) {
 	base, _ := tag.Base()
 	script, _ := tag.Script()
-	var same, others, ofScript []*writing
 	for _, w := range writings {
-		known := slices.ContainsFunc(strings.Fields(w.languages), func(name string) bool {
+		same := slices.ContainsFunc(strings.Fields(w.languages), func(name string) bool {
 			b, _ := language.MustParse(name).Base()
 			return b == base
 		})
 		switch {
-		case known && w.script == script:
-			same = append(same, w)
-		case known:
-			others = append(others, w)
-		case w.script == script && script != latin:
-			ofScript = append(ofScript, w)
+		case same && w.script == script:
+			known = append([]*writing{w}, known...)
+		case same:
+			known = append(known, w)
 		}
 	}
-	if len(same)+len(others) == 0 {
-		return ofScript
-	}
-	return append(same, others...)
+	return known
 }
 
 // composed is an encoding that has the marks of its letters after them.
