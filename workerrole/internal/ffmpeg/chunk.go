@@ -60,9 +60,8 @@ func TilesIn(p video.Plan, from, to int64) int {
 //
 // A nil error does not mean that all frames are there: verify (package media).
 func (t *Tool) Chunk(ctx context.Context, job ChunkJob) error {
-	chunk := job.Plan.Chunks[job.Index]
 	_, err := t.ffmpeg(ctx, fmt.Sprintf("encoding chunk %d", job.Index),
-		command{dir: job.Dir, source: job.Source, limits: encodingOf(job.Plan, chunk.To-chunk.From)}, t.chunkLine(job), startAtZero...)
+		command{dir: job.Dir, source: job.Source, limits: encoding(job.Plan.Width, job.Plan.Height)}, t.chunkLine(job), startAtZero...)
 	return err
 }
 

@@ -39,11 +39,9 @@ const (
 //
 // A nil error does not mean that all frames are there: verify (package media).
 func (t *Tool) Clip(ctx context.Context, job ClipJob) error {
-	l := encoding(maxPixels, 1)
-	l.file += bytesAt(job.MaxRate+AudioBitRate, job.FPS.Seconds(job.Frames))
 	// Times stay as the segments have them: each input on its own would be moved
 	// to start at 0, and the sound would no longer fit the picture.
-	_, err := t.ffmpeg(ctx, "encoding a clip", command{dir: filepath.Dir(job.Out), reads: []string{job.Video, job.Audio}, limits: l}, job.line(), "-copyts")
+	_, err := t.ffmpeg(ctx, "encoding a clip", command{dir: filepath.Dir(job.Out), reads: []string{job.Video, job.Audio}, limits: encoding(maxPixels, 1)}, job.line(), "-copyts")
 	return err
 }
 

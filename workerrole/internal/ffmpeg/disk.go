@@ -19,14 +19,14 @@ const (
 // in all files together: the system limits each file on its own only. The returned
 // function ends the watch with a last look, and must be called before what over does
 // is read.
-func (c command) watchDir(ctx context.Context, over func()) (end func()) {
+func (c command) watchDir(runs *Runs, over func()) (end func()) {
 	if c.dir == "" {
 		return func() {}
 	}
 	before, entries := usage(c.dir)
 	look := func() (more bool) {
 		bytes, n := usage(c.dir)
-		addUsage(ctx, func(u *Usage) { u.Disk = max(u.Disk, bytes) })
+		runs.add(func(u *Usage) { u.Disk = max(u.Disk, bytes) })
 		if bytes-before > c.limits.file || n-entries > maxEntries {
 			over()
 			return false

@@ -11,7 +11,7 @@
 // run met (DependencyError).
 //
 // To add a command: copy frame.go, which makes a file, or loudness.go, which reads
-// a report. The global options make it report its progress (WithProgress); without that
+// a report. The global options make it report its progress (Runs); without that
 // the item of one that runs for more than a minute counts as stalled.
 //
 // It is the only importer of ffmpeg-go, which builds the argument lists; the

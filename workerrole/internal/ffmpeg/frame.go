@@ -19,6 +19,6 @@ func (t *Tool) Frame(ctx context.Context, src Source, plan video.Plan, second fl
 	out := ff.Input(src.input(), in).Get("v:0").
 		Filter("scale", ff.Args{"160", "90"}).
 		Output(filepath.Base(path), with(stillOptions(3), ff.KwArgs{"pix_fmt": "yuvj420p"}))
-	_, err := t.ffmpeg(ctx, "taking a picture", command{dir: filepath.Dir(path), source: src, limits: encodingOf(plan, 0)}, out)
+	_, err := t.ffmpeg(ctx, "taking a picture", command{dir: filepath.Dir(path), source: src, limits: encoding(plan.Width, plan.Height)}, out)
 	return err
 }

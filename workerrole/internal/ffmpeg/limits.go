@@ -3,8 +3,6 @@ package ffmpeg
 import (
 	"os"
 	"time"
-
-	"github.com/cutroom/cutroom/shared/video"
 )
 
 // limits are what one run may take. The clock depends on the machine and on what
@@ -41,11 +39,14 @@ func copying(bytes int64) limits {
 // measured with 10-bit HEVC of 4096 × 2304, tone mapping and five renditions.
 const bytesPerPixel = 320
 
+// encodedBytes is more than twice what the bit rates of a chunk or a clip come to.
+const encodedBytes = 512 << 20
+
 // encoding returns the limits of a run that decodes and encodes pictures of this
 // size. In the worst case it decodes from the start of a film of four hours.
 func encoding(width, height int) limits {
 	pixels := int64(min(width*height, maxPixels))
-	return limits{wall: 2 * time.Hour, cpu: 2 * time.Hour, memory: 512<<20 + pixels*bytesPerPixel, file: smallFilesBytes}
+	return limits{wall: 2 * time.Hour, cpu: 2 * time.Hour, memory: 512<<20 + pixels*bytesPerPixel, file: encodedBytes}
 }
 
 // maxMetadata is how many bytes of a source the first look at it may read. A film has a few
@@ -54,22 +55,6 @@ func encoding(width, height int) limits {
 // those for which it has none, and say nothing.
 const maxMetadata = 192 << 20
 
-// smallFilesBytes is for the files beside the large ones: stills, lists, boxes.
-const smallFilesBytes = 64 << 20
-
-// encodingOf returns the limits of a run that writes these frames of every rendition.
-// The encoder is held to a rate, over two seconds; twice that is never right.
-func encodingOf(p video.Plan, frames int64) limits {
-	l := encoding(p.Width, p.Height)
-	for _, r := range p.Renditions {
-		l.file += bytesAt(r.MaxRate, p.FPS.Seconds(frames))
-	}
-	return l
-}
-
-func bytesAt(bitRate int, seconds float64) int64 {
-	return int64(2 * float64(bitRate) / 8 * (seconds + 2))
-}
-
-// copyLimit is how many bytes a copy may have: containers differ, by an eighth at most.
-func copyLimit(bytes int64) int64 { return bytes + bytes/8 + smallFilesBytes }
+// copyLimit is how many bytes a copy may have: containers differ, by an eighth and some
+// boxes at most.
+func copyLimit(bytes int64) int64 { return bytes + bytes/8 + 64<<20 }

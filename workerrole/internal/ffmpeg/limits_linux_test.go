@@ -46,10 +46,10 @@ func TestEvidenceAndTrouble(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
-			ctx, used := WithUsage(t.Context())
+			ctx, used := WithRuns(t.Context())
 			began := time.Now()
 			_, err := run(ctx, command{path: script(t, c.script+"\n"), dir: t.TempDir(), stdout: &out, limits: c.limits})
-			t.Logf("%v, processor %v, memory %d MiB, disk %d KiB: %v", time.Since(began).Round(time.Millisecond), used().CPU.Round(time.Millisecond), used().Memory>>20, used().Disk>>10, err)
+			t.Logf("%v, processor %v, memory %d MiB, disk %d KiB: %v", time.Since(began).Round(time.Millisecond), used.Usage().CPU.Round(time.Millisecond), used.Usage().Memory>>20, used.Usage().Disk>>10, err)
 			got := "nothing"
 			var trouble interface{ Dependency() string }
 			switch {
@@ -115,15 +115,15 @@ func TestTagsStayOutOfMemory(t *testing.T) {
 
 	// More tags than may be read: the first program that meets them is the last.
 	src = servedFile(t, withTags(t, plain, 20, 16<<20, 0))
-	ctx, used := WithUsage(t.Context())
+	ctx, used := WithRuns(t.Context())
 	began := time.Now()
 	_, err := tool.Probe(ctx, src)
-	t.Logf("320 MB of tags: %d runs, %v, processor %v, memory %d MiB: %v", used().Runs, time.Since(began).Round(time.Millisecond), used().CPU.Round(time.Millisecond), used().Memory>>20, err)
-	if failure := (*video.Failure)(nil); !errors.As(err, &failure) || failure.Code != video.TooMuchMetadata || used().Runs != 1 {
-		t.Errorf("%d runs said %v, want %s of the first", used().Runs, err, video.TooMuchMetadata)
+	t.Logf("320 MB of tags: %d runs, %v, processor %v, memory %d MiB: %v", used.Usage().Runs, time.Since(began).Round(time.Millisecond), used.Usage().CPU.Round(time.Millisecond), used.Usage().Memory>>20, err)
+	if failure := (*video.Failure)(nil); !errors.As(err, &failure) || failure.Code != video.TooMuchMetadata || used.Usage().Runs != 1 {
+		t.Errorf("%d runs said %v, want %s of the first", used.Usage().Runs, err, video.TooMuchMetadata)
 	}
-	if used().Memory > 300<<20 {
-		t.Errorf("the probe took %d MiB", used().Memory>>20)
+	if used.Usage().Memory > 300<<20 {
+		t.Errorf("the probe took %d MiB", used.Usage().Memory>>20)
 	}
 
 	// As large as may be, and all runs have room for it.
@@ -138,11 +138,11 @@ func TestTagsStayOutOfMemory(t *testing.T) {
 			return tool.Remux(ctx, src, Info{}, filepath.Join(t.TempDir(), "out.mkv"))
 		},
 	} {
-		ctx, used := WithUsage(t.Context())
+		ctx, used := WithRuns(t.Context())
 		err := run(ctx)
-		t.Logf("176 MB of tags: %s: memory %d MiB: %v", name, used().Memory>>20, err)
-		if err != nil || used().Memory > 300<<20 {
-			t.Errorf("%s took %d MiB and said %v", name, used().Memory>>20, err)
+		t.Logf("176 MB of tags: %s: memory %d MiB: %v", name, used.Usage().Memory>>20, err)
+		if err != nil || used.Usage().Memory > 300<<20 {
+			t.Errorf("%s took %d MiB and said %v", name, used.Usage().Memory>>20, err)
 		}
 	}
 }

@@ -22,20 +22,20 @@ func peakMemory(child *os.ProcessState) int64 {
 }
 
 // processorOf reports whether a thread of the process wants a processor, or is stopped, and
-// how much processor time the process has used. known is false when it is gone.
-func processorOf(pid int) (wants bool, used time.Duration, known bool) {
+// how much processor time the process has used. One that is gone wants none.
+func processorOf(pid int) (wants bool, used time.Duration) {
 	process, err := procfs.NewProc(pid)
 	if err != nil {
-		return false, 0, false
+		return false, 0
 	}
 	whole, err1 := process.Stat()
 	threads, err2 := procfs.AllThreads(pid)
 	if err1 != nil || err2 != nil {
-		return false, 0, false
+		return false, 0
 	}
 	for _, thread := range threads {
 		stat, err := thread.Stat()
 		wants = wants || err == nil && (stat.State == "R" || stat.State == "T")
 	}
-	return wants, time.Duration(whole.CPUTime() * float64(time.Second)), true
+	return wants, time.Duration(whole.CPUTime() * float64(time.Second))
 }

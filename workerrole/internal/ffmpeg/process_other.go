@@ -16,4 +16,4 @@ func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true
 
 func peakMemory(*os.ProcessState) int64 { return 0 }
 
-func processorOf(int) (wants bool, used time.Duration, known bool) { return false, 0, false }
+func processorOf(int) (wants bool, used time.Duration) { return false, 0 }

@@ -2,26 +2,10 @@ package ffmpeg
 
 import (
 	"bytes"
-	"context"
 	"strings"
 	"sync/atomic"
 	"time"
 )
-
-type progressKey struct{}
-
-// WithProgress returns a context below which moved is called whenever the work of a program
-// has moved, and while a program waits for a processor. It is called by several goroutines.
-func WithProgress(ctx context.Context, moved func()) context.Context {
-	return context.WithValue(ctx, progressKey{}, moved)
-}
-
-func progressOf(ctx context.Context) (moved func()) {
-	if moved, is := ctx.Value(progressKey{}).(func()); is {
-		return moved
-	}
-	return func() {}
-}
 
 // maxLine is the longest line of output that is waited for.
 const maxLine = 4 << 10

@@ -135,7 +135,8 @@ func run(ctx context.Context, c command) (stderr string, _ error) {
 	tooMuch := func() { stop(c.failed(-1, "it wrote too much")) }
 	var tail tailBuffer
 	cmd.Stderr = &capped{Writer: &tail, left: maxStderr, over: tooMuch}
-	progress := newProgress(progressOf(ctx))
+	runs := RunsOf(ctx)
+	progress := newProgress(runs.Moved)
 	cmd.Stdout = c.stdout
 	if c.stdout == nil {
 		cmd.Stdout = progress
@@ -149,8 +150,8 @@ func run(ctx context.Context, c command) (stderr string, _ error) {
 	}
 	cmd.WaitDelay = 5 * time.Second
 
-	filled := c.watchDir(ctx, tooMuch)
-	cageFailed, err := c.startAndWait(ctx, cmd, progress)
+	filled := c.watchDir(runs, tooMuch)
+	cageFailed, err := c.startAndWait(runs, cmd, progress)
 	filled()
 	stderr = c.source.redact(tail.String())
 	if cageErr := cageFailed(); cageErr != nil && ctx.Err() == nil {
@@ -189,13 +190,13 @@ func (c command) judge(cause error, cmd *exec.Cmd, stderr string, err error) err
 }
 
 // startAndWait runs cmd in the sandbox. The function tells whether the sandbox is why it failed.
-func (c command) startAndWait(ctx context.Context, cmd *exec.Cmd, progress *progressWriter) (cageFailed func() error, err error) {
+func (c command) startAndWait(runs *Runs, cmd *exec.Cmd, progress *progressWriter) (cageFailed func() error, err error) {
 	// The signal that ends a child with its parent is tied to the thread that
 	// started it, so that thread must live until the child has ended.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 
-	cageFailed, err = c.sandbox.Hold(cmd, c.rules(NiceOf(ctx)))
+	cageFailed, err = c.sandbox.Hold(cmd, c.rules(runs.Nice))
 	if err != nil {
 		return func() error { return err }, err
 	}
@@ -204,7 +205,7 @@ func (c command) startAndWait(ctx context.Context, cmd *exec.Cmd, progress *prog
 	}
 	defer watchStarved(cmd.Process.Pid, starvedLook, starvedCPU, progress.moved.Load, progress.report)()
 	err = cmd.Wait()
-	spent(ctx, cmd.ProcessState)
+	runs.add(func(u *Usage) { u.add(cmd.ProcessState) })
 	return cageFailed, err
 }
 

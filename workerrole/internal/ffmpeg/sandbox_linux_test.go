@@ -85,7 +85,9 @@ func TestProgramsAreNice(t *testing.T) {
 	t.Parallel()
 	niceness := func(by int) (n int) {
 		var out bytes.Buffer
-		_, err := run(WithNice(t.Context(), by), command{path: script(t, "exec /usr/bin/nice\n"), stdout: &out, limits: anything, sandbox: trySandbox(t)})
+		ctx, runs := WithRuns(t.Context())
+		runs.Nice = by
+		_, err := run(ctx, command{path: script(t, "exec /usr/bin/nice\n"), stdout: &out, limits: anything, sandbox: trySandbox(t)})
 		if err == nil {
 			n, err = strconv.Atoi(strings.TrimSpace(out.String()))
 		}

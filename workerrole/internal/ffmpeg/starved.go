@@ -18,10 +18,10 @@ const (
 func watchStarved(pid int, pause, most time.Duration, moved func() int64, alive func()) (end func()) {
 	moves, base := int64(-1), time.Duration(0)
 	return every(pause, func() bool {
-		wants, used, known := processorOf(pid)
+		wants, used := processorOf(pid)
 		if n := moved(); n != moves {
 			moves, base = n, used
-		} else if known && wants && used-base < most {
+		} else if wants && used-base < most {
 			alive()
 		}
 		return true

@@ -7,7 +7,21 @@ import (
 	"time"
 )
 
-// Usage is what the programs took that ran below one context and have ended, killed or not.
+// Runs are the programs that run below one context. Fields are set before the first starts.
+type Runs struct {
+	// Nice lets the programs leave the processor to others when cores are short: from 0 to
+	// 19, it is added to their priority as nice(1) does it. On a machine with nothing else
+	// to do it costs nothing.
+	Nice int
+	// Moved is called, also by several goroutines at once, whenever the work of a program
+	// has moved, and while a program waits for a processor.
+	Moved func()
+
+	mu    sync.Mutex
+	usage Usage
+}
+
+// Usage is what the programs took that have ended, killed or not.
 type Usage struct {
 	Runs int // programs
 	// CPU is processor time, in user and in system mode: of ffmpeg and ffprobe, and not of
@@ -22,52 +36,37 @@ type Usage struct {
 	Disk int64
 }
 
-type usageKey struct{}
+type runsKey struct{}
 
-type meter struct {
-	sync.Mutex
-	Usage
+// WithRuns returns a context, and the runs below it.
+func WithRuns(ctx context.Context) (context.Context, *Runs) {
+	r := RunsOf(context.Background())
+	return context.WithValue(ctx, runsKey{}, r), r
 }
 
-// WithUsage returns a context below which every run is added up, and the sum so far.
-func WithUsage(ctx context.Context) (context.Context, func() Usage) {
-	m := new(meter)
-	return context.WithValue(ctx, usageKey{}, m), func() Usage {
-		m.Lock()
-		defer m.Unlock()
-		return m.Usage
+// RunsOf returns the runs of [WithRuns], or others for a context without.
+func RunsOf(ctx context.Context) *Runs {
+	if r, found := ctx.Value(runsKey{}).(*Runs); found {
+		return r
 	}
+	return &Runs{Moved: func() {}}
 }
 
-// addUsage changes the sum of a context, if it has one.
-func addUsage(ctx context.Context, add func(*Usage)) {
-	if m, found := ctx.Value(usageKey{}).(*meter); found {
-		m.Lock()
-		defer m.Unlock()
-		add(&m.Usage)
-	}
+// Usage is the sum so far.
+func (r *Runs) Usage() Usage {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.usage
 }
 
-// spent adds what an ended child has used.
-func spent(ctx context.Context, child *os.ProcessState) {
-	addUsage(ctx, func(u *Usage) {
-		u.Runs++
-		u.CPU += child.UserTime() + child.SystemTime()
-		u.Memory = max(u.Memory, peakMemory(child))
-	})
+func (r *Runs) add(change func(*Usage)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change(&r.usage)
 }
 
-type niceKey struct{}
-
-// WithNice returns a context whose programs leave the processor to others when cores are
-// short: by, from 0 to 19, is added to their priority as nice(1) does it. On a machine with
-// nothing else to do it costs nothing.
-func WithNice(ctx context.Context, by int) context.Context {
-	return context.WithValue(ctx, niceKey{}, by)
-}
-
-// NiceOf returns the number of [WithNice], 0 without it.
-func NiceOf(ctx context.Context) int {
-	by, _ := ctx.Value(niceKey{}).(int)
-	return by
+func (u *Usage) add(child *os.ProcessState) {
+	u.Runs++
+	u.CPU += child.UserTime() + child.SystemTime()
+	u.Memory = max(u.Memory, peakMemory(child))
 }

@@ -130,7 +130,7 @@ func checkDuration(plan video.Plan, total int64, more bool) error {
 // has one encoding thread: that is what makes the bytes the same on every try.
 func runChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob) error {
 	jobs := []ffmpeg.ChunkJob{job}
-	if job.Index == 0 && ffmpeg.NiceOf(ctx) == 0 && runtime.GOMAXPROCS(0) > 1 && len(job.Renditions) > 1 {
+	if job.Index == 0 && ffmpeg.RunsOf(ctx).Nice == 0 && runtime.GOMAXPROCS(0) > 1 && len(job.Renditions) > 1 {
 		top, rest := job, job
 		top.Renditions, top.Stills = job.Renditions[:1], false
 		rest.Renditions = job.Renditions[1:]

@@ -196,12 +196,12 @@ func TestTheFirstTrySuffices(t *testing.T) {
 			}
 			plan = manySeams(plan)
 			for i := 1; i < len(plan.Chunks); i++ { // the first one has a program for each half
-				ctx, used := ffmpeg.WithUsage(t.Context())
+				ctx, used := ffmpeg.WithRuns(t.Context())
 				if _, err := media.EncodeChunk(ctx, tool, src, plan, i, t.TempDir()); err != nil {
 					t.Fatal(err)
 				}
-				if used().Runs != 1 {
-					t.Errorf("chunk %d from frame %d took %d tries", i, plan.Chunks[i].From, used().Runs)
+				if used.Usage().Runs != 1 {
+					t.Errorf("chunk %d from frame %d took %d tries", i, plan.Chunks[i].From, used.Usage().Runs)
 				}
 			}
 		})
@@ -228,7 +228,9 @@ func TestChunkIsDeterministic(t *testing.T) {
 			all = append(all, sum.String())
 		}
 		for nice := range 2 { // in two processes, or in one
-			c, err := media.EncodeChunk(ffmpeg.WithNice(t.Context(), nice), tool, src, plan, index, t.TempDir())
+			ctx, runs := ffmpeg.WithRuns(t.Context())
+			runs.Nice = nice
+			c, err := media.EncodeChunk(ctx, tool, src, plan, index, t.TempDir())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -205,11 +205,11 @@ func TestDistantSoundTakesLittleDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	plan = manySeams(plan)
-	ctx, used := ffmpeg.WithUsage(t.Context())
+	ctx, used := ffmpeg.WithRuns(t.Context())
 	if _, err := media.EncodePortion(ctx, tool, src, plan, len(plan.Sound)-2, t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
-	if most := int64(20 * 8 * video.SampleRate); used().Disk > most { // 20 s, as they are decoded
-		t.Errorf("a stretch of some seconds took %d bytes, want at most %d", used().Disk, most)
+	if most := int64(20 * 8 * video.SampleRate); used.Usage().Disk > most { // 20 s, as they are decoded
+		t.Errorf("a stretch of some seconds took %d bytes, want at most %d", used.Usage().Disk, most)
 	}
 }

@@ -57,18 +57,19 @@ func (r *Runner) requireSpace(next handler) handler {
 func (r *Runner) countUsage(next handler) handler {
 	return func(ctx context.Context, d *delivery) error {
 		ctx, requests := azstorage.WithCounter(ctx)
-		ctx, used := ffmpeg.WithUsage(ctx)
+		ctx, runs := ffmpeg.WithRuns(ctx)
+		runs.Moved = d.work.Progress
 		d.spent = func() videostore.Usage {
 			counts := requests.Counts()
 			counts.Requests[azstorage.QueueWrite] += 1 + int(d.job.Renewals())
 			return videostore.Usage{
 				Requests: counts.Requests, Sent: counts.Sent, Received: counts.Received,
-				CPU: used().CPU.Round(time.Millisecond).Seconds(),
+				CPU: runs.Usage().CPU.Round(time.Millisecond).Seconds(),
 			}
 		}
 		began := time.Now()
 		err := next(ctx, d)
-		u := used()
+		u := runs.Usage()
 		d.work.Log.DebugContext(ctx, "attempt ended", "took", time.Since(began), "runs", u.Runs, "cpu", u.CPU, "memory", u.Memory, "disk", u.Disk)
 		return err
 	}
@@ -117,8 +118,8 @@ func (r *Runner) makeScratch(next handler) handler {
 
 func (r *Runner) setNiceness(next handler) handler {
 	return func(ctx context.Context, d *delivery) error {
-		ctx = ffmpeg.WithNice(ctx, niceness(d.key, d.work.Video, d.job))
-		return next(ffmpeg.WithProgress(ctx, d.work.Progress), d)
+		ffmpeg.RunsOf(ctx).Nice = niceness(d.key, d.work.Video, d.job)
+		return next(ctx, d)
 	}
 }
 

@@ -62,7 +62,9 @@ func (r *Runner) previewSeek(next handler) handler {
 
 func (r *Runner) preview(p Previewer) handler {
 	return func(ctx context.Context, d *delivery) error {
-		made, err := p.Preview(ffmpeg.WithProgress(ctx, d.work.Progress), d.work)
+		ctx, runs := ffmpeg.WithRuns(ctx)
+		runs.Moved = d.work.Progress
+		made, err := p.Preview(ctx, d.work)
 		if err == nil && made != nil {
 			err = r.Videos.AddPreview(ctx, d.key, *made)
 		}

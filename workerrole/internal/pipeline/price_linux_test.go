@@ -35,17 +35,17 @@ func BenchmarkReaderAndSandbox(b *testing.B) {
 	for b.Loop() {
 		own := cpu(b, syscall.RUSAGE_SELF)
 		_, before, _ := p.seen.sum()
-		ctx, usage := ffmpeg.WithUsage(b.Context())
+		ctx, runs := ffmpeg.WithRuns(b.Context())
 		p.film(b, ctx)
 		own = cpu(b, syscall.RUSAGE_SELF) - own
 		_, after, _ := p.seen.sum()
 
-		whole := (usage().CPU + own).Seconds()
+		whole := (runs.Usage().CPU + own).Seconds()
 		through, direct := p.reading(b)
 		sums["s-film"] += whole
 		sums["MB-read"] += float64(after-before) / 1e6
 		sums["reader-%"] += 100 * (through - direct) * float64(after-before) / whole
-		sums["sandbox-%"] += 100 * p.start(b) * float64(usage().Runs) / whole
+		sums["sandbox-%"] += 100 * p.start(b) * float64(runs.Usage().Runs) / whole
 		sums["worker-%"] += 100 * own.Seconds() / whole
 	}
 	for unit, sum := range sums {
