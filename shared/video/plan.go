@@ -190,20 +190,15 @@ type Preview struct {
 // RenditionOutput is one rendition of one chunk: a single blob in container
 // "media" that starts with the init segment; the segments follow.
 type RenditionOutput struct {
-	Name     string    `json:"name"`
-	Blob     string    `json:"blob"`
-	Init     Range     `json:"init"`
-	InitSum  string    `json:"initSum"`            // SHA-256 of the init segment, hex
-	InitKind string    `json:"initKind,omitempty"` // SHA-256 of what a decoder takes from it: see SameInit
-	Codecs   string    `json:"codecs"`             // RFC 6381, from the avcC box: "avc1.64001f"
+	Name string `json:"name"`
+	Blob string `json:"blob"`
+	Init Range  `json:"init"`
+	// InitKind is the SHA-256 of what a decoder takes from the init segment. Segments can be
+	// played after any init segment of their kind. Workers with other versions of ffmpeg write
+	// some that differ in what no decoder reads, such as tags and bit rates.
+	InitKind string    `json:"initKind"`
+	Codecs   string    `json:"codecs"` // RFC 6381, from the avcC box: "avc1.64001f"
 	Segments []Segment `json:"segments"`
-}
-
-// SameInit reports whether the segments of both can be played after the init segment of
-// either. Workers with other versions of ffmpeg write init segments that differ in what no
-// decoder reads, such as tags and bit rates.
-func (r RenditionOutput) SameInit(other RenditionOutput) bool {
-	return r.InitSum == other.InitSum || r.InitKind != "" && r.InitKind == other.InitKind
 }
 
 // Segment is one video segment inside a chunk's blob.

@@ -2,6 +2,7 @@ package ffmpeg
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os/exec"
@@ -81,14 +82,11 @@ func Open(ctx context.Context, held *sandbox.Sandbox, ffmpegPath, ffprobePath st
 }
 
 func find(path, name string) (string, error) {
-	if path == "" {
-		path = name
+	found, err := exec.LookPath(cmp.Or(path, name))
+	if err == nil {
+		found, err = filepath.Abs(found)
 	}
-	found, err := exec.LookPath(path)
 	if err != nil {
-		return "", fmt.Errorf("finding %s: %w", name, err)
-	}
-	if found, err = filepath.Abs(found); err != nil {
 		return "", fmt.Errorf("finding %s: %w", name, err)
 	}
 	return found, nil

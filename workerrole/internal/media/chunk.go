@@ -192,7 +192,7 @@ func verifyRendition(job ffmpeg.ChunkJob, r video.Rendition, path string) (video
 	if err != nil || len(in.segments) == 0 {
 		return out, 0, err
 	}
-	out.Init, out.InitSum, out.InitKind, out.Codecs = in.init, in.sum, in.kind, in.codecs
+	out.Init, out.InitKind, out.Codecs = in.init, in.kind, in.codecs
 
 	var frames int64
 	for i, s := range in.segments {

@@ -40,8 +40,10 @@ func TestPreviewIsTheChunk(t *testing.T) {
 		t.Fatalf("%+v, want one rendition with more than %d frames", made.Output, want)
 	}
 	committed := e.chunks[index].Output.Renditions[len(plan.Renditions)-1]
-	if got := pictures.Renditions[0]; got.Name != small.Name || got.InitSum != committed.InitSum || got.Codecs != committed.Codecs {
-		t.Errorf("rendition %s with init segment %s; the chunk's is %s with %s", got.Name, got.InitSum, committed.Name, committed.InitSum)
+	init := func(path string, r video.RenditionOutput) string { return string(read(t, path)[:r.Init.Length]) }
+	whole := e.chunks[index].Renditions[len(plan.Renditions)-1]
+	if got := pictures.Renditions[0]; got.Name != small.Name || init(made.Pictures, got) != init(whole, committed) || got.Codecs != committed.Codecs {
+		t.Errorf("rendition %s, %s; the chunk's is %s, %s, or it has another init segment", got.Name, got.Codecs, committed.Name, committed.Codecs)
 	}
 	for i, n := range decodedFrames(t, made.Pictures, plan.FPS, small) {
 		if want := plan.Chunks[index].From + int64(i); n != want {

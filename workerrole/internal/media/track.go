@@ -15,8 +15,7 @@ import (
 // track is what a rendition's file holds: an init segment, then the segments.
 type track struct {
 	init      video.Range
-	sum       string // SHA-256 of the init segment, hex
-	kind      string // SHA-256 of what a decoder takes from it, hex
+	kind      string // SHA-256 of what a decoder takes from the init segment, hex
 	codecs    string // RFC 6381
 	timescale int64  // ticks per second
 	segments  []segment
@@ -61,7 +60,7 @@ func readTrack(f io.ReadSeeker) (t track, _ error) {
 	if at != from {
 		return t, fmt.Errorf("the file does not end with its last segment at byte %d", from)
 	}
-	return t, t.describe(f, parsed.Moov)
+	return t, t.describe(parsed.Moov)
 }
 
 func readSegment(moof *mp4.MoofBox) (s segment, _ error) {
@@ -77,7 +76,7 @@ func readSegment(moof *mp4.MoofBox) (s segment, _ error) {
 }
 
 // describe says what a player must know before the first segment.
-func (t *track) describe(f io.ReadSeeker, moov *mp4.MoovBox) error {
+func (t *track) describe(moov *mp4.MoovBox) error {
 	if len(moov.Traks) != 1 || moov.Mvex == nil {
 		return errors.New("the init segment does not describe one fragmented track")
 	}
@@ -89,14 +88,6 @@ func (t *track) describe(f io.ReadSeeker, moov *mp4.MoovBox) error {
 	}
 	c := avc.AvcC
 	t.codecs = fmt.Sprintf("avc1.%02x%02x%02x", c.AVCProfileIndication, c.ProfileCompatibility, c.AVCLevelIndication)
-	hash := sha256.New()
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return fmt.Errorf("reading the init segment: %w", err)
-	}
-	if _, err := io.CopyN(hash, f, t.init.Length); err != nil {
-		return fmt.Errorf("reading the init segment: %w", err)
-	}
-	t.sum = hex.EncodeToString(hash.Sum(nil))
 	// What a decoder needs: size, clock, edit list, how the pictures are coded and what
 	// fragments leave out. Tags and bit rates are left out, which versions of ffmpeg write
 	// as they like.
@@ -109,7 +100,7 @@ func (t *track) describe(f io.ReadSeeker, moov *mp4.MoovBox) error {
 			boxes = append(boxes, box)
 		}
 	}
-	hash.Reset()
+	hash := sha256.New()
 	for _, box := range boxes {
 		if err := box.Encode(hash); err != nil {
 			return fmt.Errorf("reading the init segment: %w", err)

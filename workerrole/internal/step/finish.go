@@ -84,7 +84,7 @@ func verify(p playlist.Presentation) (frames int64, err error) {
 	for i, chunk := range p.Chunks {
 		frames += chunk.Frames
 		for r, out := range chunk.Renditions {
-			if !out.SameInit(p.Chunks[0].Renditions[r]) {
+			if out.InitKind != p.Chunks[0].Renditions[r].InitKind {
 				return 0, fmt.Errorf("chunk %d of rendition %s has another init segment than chunk 0", i, out.Name)
 			}
 		}
