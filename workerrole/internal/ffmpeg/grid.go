@@ -22,45 +22,40 @@ type soundGrid struct {
 	reach       int64 // how far beside the grid a frame may be and still belong on it
 }
 
-// soundGrid looks at the first frames of the source: for their grid, when the container's
-// time stamps are coarse, and for whether reading may start at a later second. It must
-// not when sound begins after it, or where frames are of different lengths, as those of
-// Vorbis are: then a sample's time is known only by counting from the start.
+// soundGrid looks at the first frames of the source: for their grid, in a Matroska file,
+// and for whether reading may start at a later second. It must not when sound begins after
+// it, or where frames are of different lengths, as those of Vorbis are: then a sample's time
+// is known only by counting from the start.
 func (t *Tool) soundGrid(ctx context.Context, job SoundJob, second float64) (grid soundGrid, canSeek bool, _ error) {
 	if second <= 0 {
 		return grid, false, nil
 	}
-	const decoded, copied = "frames.txt", "packets.txt"
-	in := t.soundInput(job.Source, 0)
-	list := func(name, codec string) *ff.Stream {
-		return in.Output(name, ff.KwArgs{"c:a": codec, "frames:a": "5", "avoid_negative_ts": "disabled", "f": "framecrc"})
-	}
-	_, err := t.ffmpeg(ctx, "looking for the first samples", command{dir: job.Dir, source: job.Source, limits: sounding},
-		ff.MergeOutputs(list(decoded, "pcm_s16le"), list(copied, "copy")), startAtZero...)
+	out := t.soundInput(job.Source, 0).
+		Output(framesFile, ff.KwArgs{"c:a": "pcm_s16le", "frames:a": "5", "avoid_negative_ts": "disabled", "f": "framecrc"})
+	_, err := t.ffmpeg(ctx, "looking for the first samples", command{dir: job.Dir, source: job.Source, limits: sounding}, out, startAtZero...)
 	if errors.As(err, new(*RunError)) {
 		return grid, false, nil // what cannot be decoded will be told
 	}
 	if err != nil {
 		return grid, false, err
 	}
-	first, err1 := readFrames(filepath.Join(job.Dir, decoded))
-	packets, err2 := readFrames(filepath.Join(job.Dir, copied))
-	if err := errors.Join(err1, err2); err != nil || len(first.frames) < 3 { // there is nothing to place
+	first, err := readFrames(filepath.Join(job.Dir, framesFile))
+	if err != nil || len(first.frames) < 3 { // there is nothing to place
 		return grid, len(first.frames) > 0, err
 	}
-	rate, tick := first.base.Den, packets.base
+	rate := first.base.Den
 	canSeek = float64(first.frames[0].at)/float64(rate) < second
-	if tick.Den%max(1, tick.Num*rate) == 0 {
-		return grid, canSeek, nil // they are exact
+	if job.Source.Demuxer != RemuxedDemuxer {
+		return grid, canSeek, nil // an MP4 counts samples
 	}
 	// The first frame may be short: decoders drop what encoders put in front.
 	begin, size := first.frames[0], first.frames[1].length
 	if slices.ContainsFunc(first.frames[1:], func(f frame) bool { return f.length != size }) {
 		return grid, false, nil
 	}
-	// Both this frame and that of another run may be rounded by half a tick, and
+	// Both this frame and that of another run may be rounded by half a millisecond, and
 	// some muxers round twice.
-	reach := (tick.Num*rate+tick.Den-1)/tick.Den*3/2 + 1
+	reach := (rate+999)/1000*3/2 + 1
 	if size < 4*reach { // the nearest place might be the wrong one
 		return grid, false, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"regexp"
+	"slices"
 	"syscall"
 
 	"github.com/cutroom/cutroom/shared/video"
@@ -78,9 +79,5 @@ func surroundings(kind string, err error) error {
 // out of memory, or from an operator who stops programs. A program that crashes, or
 // meets one of our limits, is sent another by its own doing.
 func foreign(signal syscall.Signal) bool {
-	switch signal {
-	case syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT:
-		return true
-	}
-	return false
+	return slices.Contains([]syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}, signal)
 }
