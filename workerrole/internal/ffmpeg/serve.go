@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/cutroom/cutroom/shared/video"
 )
 
 // writeBuffer is how many bytes may wait for ffmpeg.
@@ -78,7 +80,11 @@ func (s *served) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Context().Err() == nil {
-		s.fail(sourceTrouble(in.err))
+		err := in.err
+		if !errors.As(err, new(*video.Failure)) { // which says that the source is to blame
+			err = &DependencyError{Kind: SourceDependency, Err: err}
+		}
+		s.fail(err)
 	}
 	panic(http.ErrAbortHandler) // breaks the connection
 }

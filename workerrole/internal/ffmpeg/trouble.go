@@ -6,8 +6,6 @@ import (
 	"regexp"
 	"slices"
 	"syscall"
-
-	"github.com/cutroom/cutroom/shared/video"
 )
 
 // Kinds of trouble: what a run met that says nothing about the bytes.
@@ -32,15 +30,6 @@ func (e *DependencyError) Unwrap() error { return e.Err }
 // Dependency returns the kind. The code that decides about retries asks for this method
 // with errors.As, and need not know this package.
 func (e *DependencyError) Dependency() string { return e.Kind }
-
-// sourceTrouble marks an error of reading the source, unless it says that the
-// source is to blame.
-func sourceTrouble(err error) error {
-	if errors.As(err, new(*video.Failure)) {
-		return err
-	}
-	return &DependencyError{Kind: SourceDependency, Err: err}
-}
 
 // fullDisk is what strerror says of ENOSPC and EDQUOT, at the end of a line. It
 // is the only wording of ffmpeg (5.1) that is trouble: a muxer that cannot write

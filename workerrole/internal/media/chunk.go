@@ -189,27 +189,25 @@ func verifyRendition(job ffmpeg.ChunkJob, r video.Rendition, path string) (video
 	}
 	defer func() { _ = f.Close() }()
 	in, err := readTrack(f)
-	if err != nil || len(in.segments) == 0 {
+	if err != nil || len(in.Segments) == 0 {
 		return out, 0, err
 	}
-	out.Init, out.InitKind, out.Codecs = in.init, in.kind, in.codecs
-
+	in.Name = r.Name
 	var frames int64
-	for i, s := range in.segments {
-		if s.samples == 0 {
+	for i, s := range in.Segments {
+		if s.Frames == 0 {
 			return out, 0, isIncomplete("segment %d is empty", i)
 		}
 		// Ticks of a frame number: exact, for the time scale is a multiple of the rate.
-		if at := (from + frames) * plan.FPS.Den * in.timescale; s.start*plan.FPS.Num != at {
-			return out, 0, isIncomplete("segment %d starts at tick %d of %d/s, not at frame %d", i, s.start, in.timescale, from+frames)
+		if at := (from + frames) * plan.FPS.Den * in.timescale; in.starts[i]*plan.FPS.Num != at {
+			return out, 0, isIncomplete("segment %d starts at tick %d of %d/s, not at frame %d", i, in.starts[i], in.timescale, from+frames)
 		}
-		if i < len(in.segments)-1 && s.samples != plan.SegmentFrames {
-			return out, 0, isIncomplete("segment %d has %d frames, not %d", i, s.samples, plan.SegmentFrames)
+		if i < len(in.Segments)-1 && s.Frames != plan.SegmentFrames {
+			return out, 0, isIncomplete("segment %d has %d frames, not %d", i, s.Frames, plan.SegmentFrames)
 		}
-		frames += s.samples
-		out.Segments = append(out.Segments, video.Segment{Frames: s.samples, Range: s.Range})
+		frames += s.Frames
 	}
-	return out, frames, nil
+	return in.RenditionOutput, frames, nil
 }
 
 // verifyStills checks the images that are due. An image of the last chunk may

@@ -14,17 +14,9 @@ import (
 
 // track is what a rendition's file holds: an init segment, then the segments.
 type track struct {
-	init      video.Range
-	kind      string // SHA-256 of what a decoder takes from the init segment, hex
-	codecs    string // RFC 6381
-	timescale int64  // ticks per second
-	segments  []segment
-}
-
-type segment struct {
-	video.Range
-	start   int64 // decode time of the first sample, in ticks
-	samples int64
+	video.RenditionOutput         // complete but for its names
+	timescale             int64   // ticks per second
+	starts                []int64 // decode times of the segments' first samples, in ticks
 }
 
 // readTrack reads the boxes of a file that ffmpeg wrote.
@@ -38,23 +30,21 @@ func readTrack(f io.ReadSeeker) (t track, _ error) {
 		at += int64(box.Size())
 		switch box := box.(type) {
 		case *mp4.MoovBox:
-			t.init = video.Range{Length: at}
+			t.Init = video.Range{Length: at}
 			from = at
 		case *mp4.MoofBox:
-			s, err := readSegment(box)
-			if err != nil {
+			if err := t.add(box.Traf); err != nil {
 				return t, err
 			}
-			t.segments = append(t.segments, s)
 		case *mp4.MdatBox:
-			if len(t.segments) == 0 {
+			if len(t.Segments) == 0 {
 				return t, errors.New("pictures come before the description of a segment")
 			}
-			t.segments[len(t.segments)-1].Range = video.Range{Offset: from, Length: at - from}
+			t.Segments[len(t.Segments)-1].Range = video.Range{Offset: from, Length: at - from}
 			from = at
 		}
 	}
-	if parsed.Moov == nil || len(t.segments) == 0 {
+	if parsed.Moov == nil || len(t.Segments) == 0 {
 		return t, nil // there were no pictures
 	}
 	if at != from {
@@ -63,16 +53,18 @@ func readTrack(f io.ReadSeeker) (t track, _ error) {
 	return t, t.describe(parsed.Moov)
 }
 
-func readSegment(moof *mp4.MoofBox) (s segment, _ error) {
-	traf := moof.Traf
+// add describes a segment, except for its place.
+func (t *track) add(traf *mp4.TrafBox) error {
 	if traf == nil || traf.Tfhd == nil || traf.Tfdt == nil {
-		return s, errors.New("a segment has no decode time")
+		return errors.New("a segment has no decode time")
 	}
-	s.start = int64(traf.Tfdt.BaseMediaDecodeTime())
+	t.starts = append(t.starts, int64(traf.Tfdt.BaseMediaDecodeTime()))
+	var s video.Segment
 	for _, trun := range traf.Truns {
-		s.samples += int64(trun.SampleCount())
+		s.Frames += int64(trun.SampleCount())
 	}
-	return s, nil
+	t.Segments = append(t.Segments, s)
+	return nil
 }
 
 // describe says what a player must know before the first segment.
@@ -87,7 +79,7 @@ func (t *track) describe(moov *mp4.MoovBox) error {
 		return errors.New("the init segment does not describe H.264")
 	}
 	c := avc.AvcC
-	t.codecs = fmt.Sprintf("avc1.%02x%02x%02x", c.AVCProfileIndication, c.ProfileCompatibility, c.AVCLevelIndication)
+	t.Codecs = fmt.Sprintf("avc1.%02x%02x%02x", c.AVCProfileIndication, c.ProfileCompatibility, c.AVCLevelIndication)
 	// What a decoder needs: size, clock, edit list, how the pictures are coded and what
 	// fragments leave out. Tags and bit rates are left out, which versions of ffmpeg write
 	// as they like.
@@ -106,6 +98,6 @@ func (t *track) describe(moov *mp4.MoovBox) error {
 			return fmt.Errorf("reading the init segment: %w", err)
 		}
 	}
-	t.kind = hex.EncodeToString(hash.Sum(nil))
+	t.InitKind = hex.EncodeToString(hash.Sum(nil))
 	return nil
 }

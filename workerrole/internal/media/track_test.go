@@ -39,7 +39,7 @@ func TestKindsOfInitSegments(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return initSegment{got.kind, data.Bytes()[:got.init.Length]}
+		return initSegment{got.InitKind, data.Bytes()[:got.Init.Length]}
 	}
 	plain := kind(30, func(*mp4.MoovBox) {})
 	noted := kind(30, func(m *mp4.MoovBox) {

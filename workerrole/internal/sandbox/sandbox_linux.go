@@ -111,13 +111,13 @@ func init() {
 		return
 	}
 	syscall.CloseOnExec(reportFile)
-	err := become(os.Args[1], os.Args[2], os.Args[2:])
+	err := become(os.Args[1], os.Args[2:])
 	_, _ = fmt.Fprintf(os.NewFile(reportFile, "report"), "%v", err)
 	os.Exit(failedStatus)
 }
 
-// become gives up rights and turns this process into the program.
-func become(spec, path string, args []string) error {
+// become gives up rights and turns this process into the program that args begin with.
+func become(spec string, args []string) error {
 	runtime.LockOSThread() // rights belong to a thread
 	var r Rules
 	if err := json.Unmarshal([]byte(spec), &r); err != nil {
@@ -130,16 +130,12 @@ func become(spec, path string, args []string) error {
 		if err := giveUpRights(); err != nil {
 			return err
 		}
-		if err := confine(r, path); err != nil {
+		if err := confine(r, args[0]); err != nil {
 			return err
 		}
 		if err := filter(r.Connect > 0); err != nil {
 			return err
 		}
-	}
-	program, err := syscall.BytePtrFromString(path)
-	if err != nil {
-		return fmt.Errorf("naming the program: %w", err)
 	}
 	argv, err := syscall.SlicePtrFromStrings(args)
 	if err != nil {
@@ -157,8 +153,8 @@ func become(spec, path string, args []string) error {
 		}
 	}
 	_, _, errno := syscall.RawSyscall(syscall.SYS_EXECVE,
-		uintptr(unsafe.Pointer(program)), uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&environment[0])))
-	return fmt.Errorf("starting %s: %w", path, errno)
+		uintptr(unsafe.Pointer(argv[0])), uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&environment[0])))
+	return fmt.Errorf("starting %s: %w", args[0], errno)
 }
 
 // giveUpRights leaves the program and what it executes no more rights than it has, and no
