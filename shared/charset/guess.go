@@ -41,9 +41,9 @@ func guess(sample []byte, languages []language.Tag) *candidate {
 	}
 	for _, name := range detected {
 		for _, w := range writings {
-			c := named(w.candidates, name)
-			if c != nil && w.script != latin && w.fit(c.read(sample)) >= plausible {
-				return c
+			i := slices.IndexFunc(w.candidates, func(c *candidate) bool { return c.name == name })
+			if i >= 0 && w.script != latin && w.fit(w.candidates[i].read(sample)) >= plausible {
+				return w.candidates[i]
 			}
 		}
 	}
@@ -68,40 +68,24 @@ func namesOf(results []chardet.Result) (names []string) {
 	return names
 }
 
-func named(candidates []*candidate, name string) *candidate {
-	i := slices.IndexFunc(candidates, func(c *candidate) bool { return c.name == name })
-	if i < 0 {
-		return nil
-	}
-	return candidates[i]
-}
-
 // best is the encoding in which a sample fits a language best. Of those in which it
 // fits alike, such as Cyrillic in capitals and in small letters, it is the detector's
 // choice, else the first.
-func (w *writing) best(sample []byte, detected []string) (*candidate, float64) {
-	var alikes []*candidate
-	var most float64
-	for _, c := range w.candidates {
-		share := w.fit(c.read(sample))
-		if share > most {
-			alikes, most = nil, share
+func (w *writing) best(sample []byte, detected []string) (best *candidate, most float64) {
+	rank := func(c *candidate) int {
+		if i := slices.Index(detected, c.name); i >= 0 {
+			return i
 		}
-		if share == most && share > 0 {
-			alikes = append(alikes, c)
-		}
+		return len(detected)
 	}
-	if len(alikes) == 0 {
-		return nil, 0
-	}
-	if len(alikes) > 1 {
-		for _, name := range detected {
-			if c := named(alikes, name); c != nil {
-				return c, most
-			}
+	ranked := slices.Clone(w.candidates)
+	slices.SortStableFunc(ranked, func(a, b *candidate) int { return rank(a) - rank(b) })
+	for _, c := range ranked {
+		if share := w.fit(c.read(sample)); share > most {
+			best, most = c, share
 		}
 	}
-	return alikes[0], most
+	return best, most
 }
 
 // read decodes a sample; "" when some of it is not of this encoding.
