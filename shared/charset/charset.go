@@ -123,12 +123,12 @@ func (r *Reader) decide() {
 		r.text = r.source
 		return
 	}
-	found := guess(sample, r.languages)
-	if found == nil {
+	name := guess(sample, r.languages)
+	if name == "" {
 		r.text = failing{&Error{}}
 		return
 	}
-	r.decode(found.encoding, found.name)
+	r.decode(encodingOf(name), name)
 }
 
 func (r *Reader) decode(from encoding.Encoding, name string) {

@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/wlynxg/chardet"
-	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/htmlindex"
 	"golang.org/x/text/language"
 )
@@ -19,18 +18,13 @@ const (
 	plausible = 0.9
 )
 
-type candidate struct {
-	name     string
-	encoding encoding.Encoding
-}
-
-// guess returns how to read a sample, or nil:
+// guess returns the encoding of a sample, or "":
 //
 //  1. in one of the languages, the first that it fits;
 //  2. as the detector says, which knows letters other than Latin well, if that is
 //     plausible in a language;
 //  3. in the language that it fits best, the first of those that are alike.
-func guess(sample []byte, languages []language.Tag) *candidate {
+func guess(sample []byte, languages []language.Tag) string {
 	detected := namesOf(chardet.DetectAll(sample))
 	for _, tag := range languages {
 		for _, w := range writingsOf(tag) {
@@ -41,17 +35,15 @@ func guess(sample []byte, languages []language.Tag) *candidate {
 	}
 	for _, name := range detected {
 		for _, w := range writings {
-			i := slices.IndexFunc(w.candidates, func(c *candidate) bool { return c.name == name })
-			if i >= 0 && w.script != latin && w.fit(w.candidates[i].read(sample)) >= plausible {
-				return w.candidates[i]
+			if w.script != latin && slices.Contains(strings.Fields(w.encodings), name) && w.fit(read(sample, name)) >= plausible {
+				return name
 			}
 		}
 	}
-	var best *candidate
-	var most float64
+	best, most := "", 0.0
 	for _, w := range writings {
-		if c, share := w.best(sample, detected); share >= plausible && share > most {
-			best, most = c, share
+		if name, share := w.best(sample, detected); share >= plausible && share > most {
+			best, most = name, share
 		}
 	}
 	return best
@@ -71,26 +63,26 @@ func namesOf(results []chardet.Result) (names []string) {
 // best is the encoding in which a sample fits a language best. Of those in which it
 // fits alike, such as Cyrillic in capitals and in small letters, it is the detector's
 // choice, else the first.
-func (w *writing) best(sample []byte, detected []string) (best *candidate, most float64) {
-	rank := func(c *candidate) int {
-		if i := slices.Index(detected, c.name); i >= 0 {
+func (w *writing) best(sample []byte, detected []string) (best string, most float64) {
+	rank := func(name string) int {
+		if i := slices.Index(detected, name); i >= 0 {
 			return i
 		}
 		return len(detected)
 	}
-	ranked := slices.Clone(w.candidates)
-	slices.SortStableFunc(ranked, func(a, b *candidate) int { return rank(a) - rank(b) })
-	for _, c := range ranked {
-		if share := w.fit(c.read(sample)); share > most {
-			best, most = c, share
+	ranked := strings.Fields(w.encodings)
+	slices.SortStableFunc(ranked, func(a, b string) int { return rank(a) - rank(b) })
+	for _, name := range ranked {
+		if share := w.fit(read(sample, name)); share > most {
+			best, most = name, share
 		}
 	}
 	return best, most
 }
 
 // read decodes a sample; "" when some of it is not of this encoding.
-func (c *candidate) read(sample []byte) string {
-	text, err := c.encoding.NewDecoder().Bytes(sample)
+func read(sample []byte, name string) string {
+	text, err := encodingOf(name).NewDecoder().Bytes(sample)
 	if err != nil {
 		return ""
 	}

@@ -35,8 +35,7 @@ type writing struct {
 	common    rows            // of characters, beside letters
 	script    language.Script // of the first language
 
-	candidates []*candidate
-	atHome     func(rune) bool // whether a letter is one of this writing
+	atHome func(rune) bool // whether a letter is one of this writing
 }
 
 // rows of an encoding of pairs of bytes have the characters that are used most: national
@@ -98,9 +97,6 @@ func prepared(all []*writing) []*writing {
 	for _, w := range all {
 		if first, _, _ := strings.Cut(w.languages, " "); w.script != latin {
 			w.script, _ = language.MustParse(first).Script()
-		}
-		for name := range strings.FieldsSeq(w.encodings) {
-			w.candidates = append(w.candidates, &candidate{name, encodingOf(name)})
 		}
 		letters, others := alphabet(w.letters), sync.OnceValue(w.common.characters)
 		w.atHome = func(c rune) bool { return letters[c] || others()[c] }
