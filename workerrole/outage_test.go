@@ -11,14 +11,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
-	"github.com/cutroom/cutroom/shared/ownport"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/sourceparts/partstest"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
@@ -243,11 +241,12 @@ func TestFullDiskOfOneWorkerFailsNoVideo(t *testing.T) {
 func TestReadinessFollowsTheBreaker(t *testing.T) {
 	t.Parallel()
 	s, outage := newSite(t), azuritetest.NewProxy(t)
-	port, err := ownport.Free()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	address := listener.Addr().String()
+	_ = listener.Close() // the worker takes the port
 	s.start(t, "probed", nil, map[string]string{"AZURE_STORAGE_CONNECTION_STRING": outage.ConnectionString(), "WORKERROLE_ADMIN_ADDR": address})
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
 	answers := func(path string, status int, text string) func() error {

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cutroom/cutroom/shared/ownport"
+	"github.com/cutroom/cutroom/shared/testkit/azurite"
 	"github.com/cutroom/cutroom/shared/settings"
 )
 
@@ -75,8 +75,8 @@ func Environ() []string {
 }
 
 // checkPorts finds every port of the options that another process holds, before
-// anything is built or started. The error names the holder where the system
-// tells it, the variable to change, and a value that would work.
+// anything is built or started. The error names the variable to change, and a value that
+// would work.
 func (s *Stack) checkPorts() error {
 	o := s.options
 	type claim struct {
@@ -109,7 +109,7 @@ func (s *Stack) checkPorts() error {
 			continue
 		}
 		err = fmt.Errorf("start %s: %w", c.what, err)
-		if free, freeErr := freeAddr(); freeErr == nil && errors.Is(err, ownport.ErrStranger) {
+		if free, freeErr := freeAddr(); freeErr == nil && errors.Is(err, azurite.ErrStranger) {
 			value := free.String()
 			if c.portOnly {
 				value = strconv.Itoa(int(free.Port()))

@@ -1,16 +1,14 @@
 package stack
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
+	"syscall"
 
-	"github.com/cutroom/cutroom/shared/ownport"
+	"github.com/cutroom/cutroom/shared/testkit/azurite"
 )
 
 // freeAddr returns a loopback address that is not in use. It is below the
@@ -27,47 +25,24 @@ func freeAddr() (netip.AddrPort, error) {
 	return netip.AddrPort{}, fmt.Errorf("find a free port: 200 of those between 20000 and 32000 are taken")
 }
 
-// checkFree returns ownport.ErrStranger, with the holder where the system tells
-// it, when a process listens on the port. Connecting comes first: on some
-// systems binding succeeds next to a listener on every address.
+// checkFree returns azurite.ErrStranger when a process listens on the port. Connecting
+// comes first: on some systems binding succeeds next to a listener on every address.
 func checkFree(addr netip.AddrPort) error {
 	port := int(addr.Port())
 	if port == 0 {
 		return nil
 	}
-	if !ownport.Taken(port) {
-		listener, err := net.Listen("tcp", addr.String())
-		if err == nil {
-			return listener.Close()
-		}
-		if holder(port) == "" {
-			return fmt.Errorf("port %d: %w", port, err)
-		}
+	if azurite.Taken(port) {
+		return fmt.Errorf("port %d: %w", port, azurite.ErrStranger)
 	}
-	if who := holder(port); who != "" {
-		return fmt.Errorf("port %d: %w (%s)", port, ownport.ErrStranger, who)
+	listener, err := net.Listen("tcp", addr.String())
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("port %d: %w", port, azurite.ErrStranger)
 	}
-	return fmt.Errorf("port %d: %w", port, ownport.ErrStranger)
-}
-
-// holder names the process that listens on a port, as far as we may see it;
-// empty where there is no /proc.
-func holder(port int) string {
-	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
-		return ""
+		return fmt.Errorf("port %d: %w", port, err)
 	}
-	for _, dir := range dirs {
-		pid, err := strconv.Atoi(filepath.Base(dir))
-		if err != nil {
-			continue
-		}
-		if owns, err := ownport.Owns(pid, port); err == nil && owns {
-			name, _ := os.ReadFile(filepath.Join(dir, "comm"))
-			return fmt.Sprintf("%s, pid %d", strings.TrimSpace(string(name)), pid)
-		}
-	}
-	return ""
+	return listener.Close()
 }
 
 // resolve turns "localhost:8080", ":8080" or "127.0.0.1:8080" into an address.

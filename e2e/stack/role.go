@@ -16,7 +16,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/ownport"
 )
 
 // listener is one port of a role: where, the variable that says so to the role,
@@ -228,12 +227,6 @@ const readyTimeout = 10 * time.Minute
 func (r *role) waitReady(ctx context.Context, p *process) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	for _, l := range r.listeners {
-		err := ownport.Wait(ctx, int(l.addr.Port()), p.cmd.Process.Pid, p.exited)
-		if err != nil && !errors.Is(err, ownport.ErrHidden) { // askReady recognises it
-			return fmt.Errorf("%w\n%s", err, tail(LogPath(r.dir, r.name), 15))
-		}
-	}
 	tick := time.NewTicker(25 * time.Millisecond)
 	defer tick.Stop()
 	for {

@@ -2,9 +2,8 @@
 // role and any number of worker roles. `make demo`, `make up` and the
 // end-to-end tests use the same code, so what a newcomer runs is what is tested.
 //
-// A port is trusted only when two things are known: the system says that our
-// child listens on it (package ownport), and the role repeats a nonce that we
-// gave it. Otherwise one would talk to anyone who had the port first.
+// A port is trusted only when who answers there repeats a nonce that we gave the
+// role. Otherwise one would talk to anyone who had the port first.
 //
 // Everything that a stack writes is in one folder: NAME.pid, NAME.log, data/.
 //

@@ -19,7 +19,7 @@ import (
 
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
-	"github.com/cutroom/cutroom/shared/ownport"
+	"github.com/cutroom/cutroom/shared/testkit/azurite"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 )
 
@@ -216,7 +216,7 @@ func TestStrangersPortIsAnErrorThatSaysSo(t *testing.T) {
 		Dir: dir, Workers: 1, QueuePort: port,
 		WebAddr: stranger.Addr().String(), WorkerAdminAddr: stranger.Addr().String(),
 	})
-	if !errors.Is(err, ownport.ErrStranger) {
+	if !errors.Is(err, azurite.ErrStranger) {
 		t.Fatalf("Start: %v, want ErrStranger", err)
 	}
 	for _, want := range []string{strconv.Itoa(port), "AZURITE_QUEUE_PORT=", "WEBROLE_ADDR=127.0.0.1:", "WORKERROLE_ADMIN_ADDR="} {

@@ -7,13 +7,16 @@
 package azurite
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"sync"
@@ -21,7 +24,6 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/ownport"
 )
 
 // Options says how to start an emulator. The zero value runs one in a new
@@ -79,44 +81,42 @@ func Find() (string, error) {
 	}
 }
 
+// ErrStranger says that another process listens on a port.
+var ErrStranger = errors.New("another process listens on this port")
+
+// Taken reports whether a process accepts connections on a loopback port.
+func Taken(port int) bool {
+	c, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), time.Second)
+	if err != nil {
+		return false
+	}
+	_ = c.Close()
+	return true
+}
+
 // Start runs an emulator and returns when it listens. The process ends with
 // Stop, and on Linux also with the process that started it. A port that
-// another process has is an error that wraps ownport.ErrStranger and names it.
+// another process has is an error that wraps ErrStranger and names it.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	script, err := Find()
 	if err != nil {
 		return nil, err
 	}
 	for _, port := range []int{o.BlobPort, o.QueuePort, o.TablePort} {
-		if port != 0 && ownport.Taken(port) {
-			return nil, fmt.Errorf("start the emulator on port %d: %w", port, ownport.ErrStranger)
+		if port != 0 && Taken(port) {
+			return nil, fmt.Errorf("start the emulator on port %d: %w", port, ErrStranger)
 		}
 	}
 	// The context only bounds the start: the emulator outlives it. A machine may be busy; an
 	// emulator that ends is noticed at once.
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
-	s, err := launch(ctx, script, o)
-	// Another process can take a free port before Azurite does.
-	for try := 1; try < 3 && err != nil && ctx.Err() == nil && o.picksPorts(); try++ {
-		s, err = launch(ctx, script, o)
-	}
-	return s, err
+	return launch(ctx, script, o)
 }
 
-// picksPorts reports whether another start would use other ports.
-func (o Options) picksPorts() bool { return o.BlobPort == 0 && o.QueuePort == 0 && o.TablePort == 0 }
-
-// launch starts the process once and waits until it has its ports.
+// launch starts the process and waits until it has its ports.
 func launch(ctx context.Context, script string, o Options) (_ *Server, err error) {
 	s := &Server{Options: o, exited: make(chan struct{})}
-	for _, port := range []*int{&s.BlobPort, &s.QueuePort, &s.TablePort} {
-		if *port == 0 {
-			if *port, err = ownport.Free(); err != nil {
-				return nil, err
-			}
-		}
-	}
 	if s.Dir == "" {
 		if s.Dir, err = os.MkdirTemp("", "cutroom-azurite-"); err != nil {
 			return nil, fmt.Errorf("make a directory for the emulator: %w", err)
@@ -132,7 +132,8 @@ func launch(ctx context.Context, script string, o Options) (_ *Server, err error
 	}
 	s.cmd = exec.Command("node", slices.Concat([]string{script, "--silent", "--disableTelemetry"}, place, []string{
 		"--blobPort", strconv.Itoa(s.BlobPort), "--queuePort", strconv.Itoa(s.QueuePort), "--tablePort", strconv.Itoa(s.TablePort)})...)
-	s.cmd.Stdout, s.cmd.Stderr = o.Log, o.Log
+	said := &announcements{log: o.Log, done: make(chan struct{})}
+	s.cmd.Stdout, s.cmd.Stderr = said, o.Log
 	s.cmd.Env = append(os.Environ(), "AZURITE_ACCOUNTS=")
 	s.cmd.SysProcAttr = childAttributes()
 	if err := s.cmd.Start(); err != nil {
@@ -145,12 +146,45 @@ func launch(ctx context.Context, script string, o Options) (_ *Server, err error
 		_ = s.cmd.Wait()
 		close(s.exited)
 	}()
-	for _, port := range []int{s.BlobPort, s.QueuePort, s.TablePort} {
-		if err := ownport.Wait(ctx, port, s.cmd.Process.Pid, s.exited); err != nil {
-			return nil, fmt.Errorf("start the emulator: %w", errors.Join(err, s.Stop()))
+	select {
+	case <-said.done:
+		s.BlobPort, s.QueuePort, s.TablePort = said.ports["Blob"], said.ports["Queue"], said.ports["Table"]
+		return s, nil
+	case <-s.exited:
+		err = errors.New("the process ended")
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	return nil, fmt.Errorf("start the emulator: %w", errors.Join(err, s.Stop()))
+}
+
+// announcements reads from what the emulator prints on which ports it listens: the system
+// chooses those that were given as 0, and a stranger on a port cannot be taken for it.
+type announcements struct {
+	log   io.Writer // gets all of it; may be nil
+	text  bytes.Buffer
+	ports map[string]int // by service; complete when done is closed
+	done  chan struct{}
+}
+
+var listening = regexp.MustCompile(`Azurite (\w+) service is successfully listening at \S*:(\d+)\s`)
+
+// Write implements io.Writer.
+func (a *announcements) Write(p []byte) (int, error) {
+	if len(a.ports) < 3 {
+		a.text.Write(p)
+		a.ports = map[string]int{}
+		for _, match := range listening.FindAllStringSubmatch(a.text.String(), -1) {
+			a.ports[match[1]], _ = strconv.Atoi(match[2]) // the pattern allows digits only
+		}
+		if len(a.ports) == 3 {
+			close(a.done)
 		}
 	}
-	return s, nil
+	if a.log == nil {
+		return len(p), nil
+	}
+	return a.log.Write(p)
 }
 
 // PID is the process id.

@@ -10,7 +10,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/ownport"
 	"github.com/cutroom/cutroom/shared/testkit/azurite"
 )
 
@@ -26,7 +25,7 @@ func TestStrangersPortIsRefused(t *testing.T) {
 	if err == nil {
 		_ = s.Stop()
 	}
-	if !errors.Is(err, ownport.ErrStranger) {
+	if !errors.Is(err, azurite.ErrStranger) {
 		t.Errorf("Start on a taken port: %v, want ErrStranger", err)
 	} else if !strings.Contains(err.Error(), strconv.Itoa(port)) {
 		t.Errorf("the error does not name port %d: %v", port, err)
