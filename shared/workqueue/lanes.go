@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -38,12 +37,7 @@ func LaneName(base string, lane int) string {
 func (s Spec) Lane() int { return s.lane }
 
 // Base is the name of lane 0.
-func (s Spec) Base() string {
-	if s.lane == 0 {
-		return s.Name
-	}
-	return strings.TrimSuffix(s.Name, fmt.Sprintf("-%d", s.lane))
-}
+func (s Spec) Base() string { return cmp.Or(s.base, s.Name) }
 
 // withLanes returns one spec for each queue.
 func withLanes(specs []Spec) []Spec {
@@ -52,7 +46,7 @@ func withLanes(specs []Spec) []Spec {
 		all = append(all, s)
 		for lane := 1; s.Laned && lane < Lanes; lane++ {
 			side := s
-			side.Name, side.lane = LaneName(s.Name, lane), lane
+			side.Name, side.lane, side.base = LaneName(s.Name, lane), lane, s.Name
 			all = append(all, side)
 		}
 	}
@@ -105,6 +99,7 @@ func (qs *Queues) Lane(ctx context.Context, customer string, urgent bool) (lane 
 	l := &qs.lanes
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	lately := l.note(customer)
 	qs.measure(ctx, 0)
 	if l.length[0] > shortLane {
 		open := make([]int, Lanes)
@@ -112,30 +107,25 @@ func (qs *Queues) Lane(ctx context.Context, customer string, urgent bool) (lane 
 			open[lane] = lane
 		}
 		qs.measure(ctx, open[1:]...)
-		if bulk = !urgent && !l.quiet(customer); bulk {
+		if bulk = !urgent && lately > quietJobs; bulk {
 			open = twoLanes(customer)
 		}
 		lane = slices.MinFunc(open, func(a, b int) int { return cmp.Compare(l.length[a], l.length[b]) })
 	}
-	l.note(customer)
 	l.length[lane]++ // an estimate of its messages, until the lengths are read again
 	return lane, bulk
 }
 
-// quiet reports whether a customer has sent little lately. The caller holds mu.
-func (l *laneLengths) quiet(customer string) bool {
-	s, known := l.sent.Get(customer)
-	return !known || time.Since(s.since) > quietSpan || s.jobs < quietJobs
-}
-
-// note counts a job of a customer. The caller holds mu.
-func (l *laneLengths) note(customer string) {
+// note counts a job of a customer, and returns how many it has sent lately. The caller
+// holds mu.
+func (l *laneLengths) note(customer string) int {
 	s, known := l.sent.Get(customer)
 	if !known || time.Since(s.since) > quietSpan {
 		s = sending{since: time.Now()}
 	}
 	s.jobs++
 	l.sent.Add(customer, s)
+	return s.jobs
 }
 
 // measure reads the lengths of some lanes, in parallel, unless that was done a short time ago.

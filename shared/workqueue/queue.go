@@ -75,7 +75,7 @@ func (q *Queue) Spec() Spec { return q.spec }
 //
 // Safe to repeat. After a lost reply the item may be there twice, under the same id:
 // handlers are idempotent (paper rows Q8 and Q13). Data that makes the message larger than
-// 45 KB is first written to a claim-check blob, named by Spec.ClaimPrefix and the item's id.
+// 45 KB is first written to a claim-check blob, named by the item's subject and id.
 // Nothing here deletes that blob, because a duplicate may still need it (paper row Q9).
 func (q *Queue) Send(ctx context.Context, item workitem.Item, delay time.Duration) error {
 	item, err := q.check(ctx, item)
@@ -100,7 +100,7 @@ func (q *Queue) check(ctx context.Context, item workitem.Item) (workitem.Item, e
 	if raw, err := item.JSON(); err != nil || len(raw) <= claimAbove || item.DataRef != "" || len(item.Data) == 0 {
 		return item, err
 	}
-	item.DataRef = q.spec.ClaimPrefix(item.Subject) + item.ID
+	item.DataRef = claimPrefix(item) + item.ID
 	err := q.creating(ctx, func() error {
 		_, err := q.blobs.Put(ctx, ClaimsContainer, item.DataRef, item.Data, blobstore.Options{ContentType: "application/json"})
 		return err
@@ -110,6 +110,9 @@ func (q *Queue) check(ctx context.Context, item workitem.Item) (workitem.Item, e
 	}
 	return item, nil
 }
+
+// claimPrefix is how the names of a subject's claim checks begin.
+func claimPrefix(item workitem.Item) string { return item.Subject + "/" }
 
 // encode returns the text of the item's message.
 func encode(item workitem.Item) (string, error) {

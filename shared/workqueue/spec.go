@@ -47,12 +47,8 @@ type Spec struct {
 	MaxIdlePoll time.Duration // longest pause between two looks at an empty queue; default 5 s
 	MaxFailures int           // failed attempts before an item is poison; default 5
 
-	// ClaimPrefix returns how the names of a subject's claim checks begin. A
-	// message that names another blob is refused, because anyone who can send messages
-	// could read any blob. Default "<subject>/".
-	ClaimPrefix func(subject string) string
-
-	lane int // set by withLanes
+	lane int    // set by withLanes, as base
+	base string // the name of lane 0; empty in lane 0
 }
 
 func (s Spec) withDefaults() Spec {
@@ -61,9 +57,6 @@ func (s Spec) withDefaults() Spec {
 	s.Typical = cmp.Or(s.Typical, time.Second)
 	s.MaxIdlePoll = cmp.Or(s.MaxIdlePoll, 5*time.Second)
 	s.MaxFailures = cmp.Or(s.MaxFailures, 5)
-	if s.ClaimPrefix == nil {
-		s.ClaimPrefix = func(subject string) string { return subject + "/" }
-	}
 	return s
 }
 

@@ -41,7 +41,6 @@ type Options struct {
 	// message is released although it still runs. Default 500 ms.
 	StopWithin time.Duration
 
-	SettleTimeout time.Duration // bounds the requests that settle a message; default 15 s
 	RefreshPolicy time.Duration // between two reads of each queue's length and policy; default 15 s
 	DeferPause    time.Duration // an item that this worker does not understand is snoozed; default 30 s
 
@@ -54,11 +53,6 @@ type Options struct {
 	// them on the message says of each attempt that it begins, and only those count: a
 	// delivery whose reply was lost has reached no handler.
 	MaxUnexplained int
-
-	// MaxKills is how many times the child processes of one item may be killed from
-	// outside, or for taking too long, before the item is poison: it needs more memory
-	// or time than there is. Default 8.
-	MaxKills int
 
 	// DependencyPause and MaxDependencyPause bound how long an item that met trouble
 	// is hidden, and how long an open breaker waits before it tries again. Both
@@ -80,13 +74,11 @@ func (o Options) withDefaults() Options {
 	o.Version = cmp.Or(o.Version, 1)
 	o.StallAfter = cmp.Or(o.StallAfter, 60*time.Second)
 	o.StopWithin = cmp.Or(o.StopWithin, 500*time.Millisecond)
-	o.SettleTimeout = cmp.Or(o.SettleTimeout, 15*time.Second)
 	o.RefreshPolicy = cmp.Or(o.RefreshPolicy, 15*time.Second)
 	o.DeferPause = cmp.Or(o.DeferPause, 30*time.Second)
 	o.FirstRetry = cmp.Or(o.FirstRetry, 2*time.Second)
 	o.MaxRetry = cmp.Or(o.MaxRetry, 5*time.Minute)
 	o.MaxUnexplained = cmp.Or(o.MaxUnexplained, 20)
-	o.MaxKills = cmp.Or(o.MaxKills, 8)
 	o.DependencyPause = cmp.Or(o.DependencyPause, time.Second)
 	o.MaxDependencyPause = cmp.Or(o.MaxDependencyPause, 30*time.Second)
 	return o

@@ -12,10 +12,13 @@ import (
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
-// settleWithin gives the requests of f a deadline of their own, because the handler's
+// settleWithin bounds the requests that settle a message.
+const settleWithin = 15 * time.Second
+
+// settling gives the requests of f a deadline of their own, because the handler's
 // context may have ended and the message must still be settled.
-func (o *owner) settleWithin(ctx context.Context, f func(ctx context.Context)) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.c.options.SettleTimeout)
+func (o *owner) settling(ctx context.Context, f func(ctx context.Context)) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
 	defer cancel()
 	f(ctx)
 }
@@ -148,15 +151,10 @@ func (o *owner) moveToPoison(ctx context.Context, cause error) {
 
 // exhausted has half of the time for settling, so that the item can be put back after it.
 func (o *owner) exhausted(ctx context.Context, hears Exhausted, cause error) error {
-	ctx, cancel := context.WithTimeout(ctx, o.c.options.SettleTimeout/2)
+	ctx, cancel := context.WithTimeout(ctx, settleWithin/2)
 	defer cancel()
-	return o.callHook(ctx, "Exhausted", func(ctx context.Context) error { return hears.Exhausted(ctx, o.job, cause) })
-}
-
-// callHook calls a hook, and counts and logs what it must not do.
-func (o *owner) callHook(ctx context.Context, name string, call func(context.Context) error) error {
-	err := callHook(ctx, call)
-	o.blame(name, err)
+	err := callHook(ctx, func(ctx context.Context) error { return hears.Exhausted(ctx, o.job, cause) })
+	o.blame("Exhausted", err)
 	return err
 }
 
@@ -185,6 +183,10 @@ func (o *owner) interrupt(ctx context.Context, why string) {
 // often: an item that meets trouble with this many releases is logged as an error.
 const often = 50
 
+// maxKills is how many times the child processes of one item may be killed from outside, or
+// for taking too long, before the item is poison: it needs more memory or time than there is.
+const maxKills = 8
+
 // releaseForDependency releases the item at no cost, because a dependency failed. The number of
 // releases has no bound, because a count cannot tell an item that causes the trouble from one
 // that meets a long outage. Only killed child processes are bounded.
@@ -194,7 +196,7 @@ func (o *owner) releaseForDependency(ctx context.Context, dependency string, err
 	item := o.job.Item
 	delay := o.c.options.dependencyDelay(item.Releases + 1)
 	if dependency == workqueue.Killed {
-		if kills := item.Kills + 1; kills >= o.c.options.MaxKills {
+		if kills := item.Kills + 1; kills >= maxKills {
 			o.moveToPoison(ctx, &KilledError{Times: kills, Err: err})
 			return
 		}
