@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -13,7 +14,7 @@ import (
 	"github.com/cutroom/cutroom/shared/product"
 )
 
-// member is one name and value of the JSON object, the value as received.
+// member is one name and value of the JSON object, the value as it was received.
 type member struct {
 	name  string
 	value json.RawMessage
@@ -44,58 +45,32 @@ func (i Item) Encode() (string, error) {
 	return base64.StdEncoding.EncodeToString(raw), nil
 }
 
-// JSON returns the CloudEvents object. An item that was received keeps the order of its
-// members. Unknown members are kept byte for byte (paper row Q6).
+// JSON returns the CloudEvents object. Unknown members of an item that was received are kept
+// byte for byte and in their order (paper row Q6).
 func (i Item) JSON() ([]byte, error) {
-	known, err := i.members()
-	if err != nil {
-		return nil, fmt.Errorf("encode work item %s: %w", i.ID, err)
-	}
-	var out []member
-	// snippet: unknown-members
-	for _, received := range i.order {
-		at := slices.IndexFunc(known, func(m member) bool { return m.name == received.name })
-		switch {
-		case at >= 0:
-			out = append(out, known[at])
-			known = slices.Delete(known, at, at+1)
-		case !slices.Contains(ours, received.name):
-			out = append(out, received)
-		}
-	}
-	out = append(out, known...)
-	// end snippet
-	return object(out), nil
-}
-
-// members returns the members that this code knows and that have a value.
-func (i Item) members() ([]member, error) {
 	e := envelope{SpecVersion: "1.0", Type: i.Type(), Item: i}
 	if len(i.Data) > 0 || i.DataRef != "" {
 		e.DataContentType = "application/json"
 	}
 	text, err := json.Marshal(e)
+	if err == nil && len(i.Data) > 0 && !json.Valid(i.Data) {
+		err = errors.New("data is not JSON")
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("encode work item %s: %w", i.ID, err)
 	}
-	known, err := splitObject(text)
+	// snippet: unknown-members
+	more := i.unknown
 	if len(i.Data) > 0 && i.DataRef == "" {
-		if !json.Valid(i.Data) {
-			return nil, fmt.Errorf("data is not JSON")
-		}
-		known = append(known, member{"data", i.Data})
+		more = append(slices.Clip(more), member{"data", i.Data})
 	}
-	return known, err
-}
-
-// object is the JSON object of members.
-func object(members []member) []byte {
-	parts := make([][]byte, len(members))
-	for i, m := range members {
+	text = bytes.TrimSuffix(text, []byte("}"))
+	for _, m := range more {
 		name, _ := json.Marshal(m.name) // a string always encodes
-		parts[i] = slices.Concat(name, []byte(":"), m.value)
+		text = slices.Concat(text, []byte(","), name, []byte(":"), m.value)
 	}
-	return slices.Concat([]byte("{"), bytes.Join(parts, []byte(",")), []byte("}"))
+	return append(text, '}'), nil
+	// end snippet
 }
 
 // Decode reads the text of a queue message: base64, or plain JSON, which clients of
@@ -114,19 +89,19 @@ func Decode(text string) (Item, error) {
 		}
 		raw = strings.TrimPrefix(strings.TrimSpace(string(decoded)), byteOrderMark)
 	}
-	order, err := splitObject([]byte(raw))
+	known, unknown, err := splitObject([]byte(raw))
 	if err != nil {
 		return Item{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	// The version is read first: the other members may mean something else in another.
-	if err := checkVersion(order); err != nil {
+	if err := checkVersion(known["specversion"]); err != nil {
 		return Item{}, err
 	}
-	item, err := itemOf(order)
+	item, err := itemOf(known)
 	if err != nil {
 		return Item{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	item.plain = plain
+	item.unknown, item.plain = unknown, plain
 	return item, nil
 }
 
@@ -138,43 +113,43 @@ const byteOrderMark = "\uFEFF"
 var standardBase64 = strings.NewReplacer("-", "+", "_", "/", "=", "", "\r", "", "\n", "", " ", "")
 
 // splitObject cuts a JSON object into its members without touching their values.
-func splitObject(raw []byte) ([]member, error) {
+func splitObject(raw []byte) (known map[string]json.RawMessage, unknown []member, _ error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return nil, fmt.Errorf("not a JSON object: %v", err)
+		return nil, nil, fmt.Errorf("not a JSON object: %v", err)
 	}
-	var order []member
+	known, seen := map[string]json.RawMessage{}, map[string]bool{}
 	for dec.More() {
 		t, err := dec.Token()
 		if err != nil {
-			return nil, fmt.Errorf("member name: %w", err)
+			return nil, nil, fmt.Errorf("member name: %w", err)
 		}
-		name, isString := t.(string)
-		if !isString || slices.ContainsFunc(order, func(m member) bool { return m.name == name }) {
-			return nil, fmt.Errorf("member %q is there twice", name) // readers could disagree on which one counts
+		m := member{name: t.(string)} // the decoder allows nothing else there
+		if seen[m.name] {
+			return nil, nil, fmt.Errorf("member %q is there twice", m.name) // readers could disagree on which one counts
 		}
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return nil, fmt.Errorf("member %q: %w", name, err)
+		seen[m.name] = true
+		if err := dec.Decode(&m.value); err != nil {
+			return nil, nil, fmt.Errorf("member %q: %w", m.name, err)
 		}
-		order = append(order, member{name, value})
+		if slices.Contains(ours, m.name) {
+			known[m.name] = m.value
+		} else {
+			unknown = append(unknown, m)
+		}
 	}
 	if _, err := dec.Token(); err != nil {
-		return nil, fmt.Errorf("end of object: %w", err)
+		return nil, nil, fmt.Errorf("end of object: %w", err)
 	}
 	if dec.More() {
-		return nil, fmt.Errorf("text after the object")
+		return nil, nil, errors.New("text after the object")
 	}
-	return order, nil
+	return known, unknown, nil
 }
 
-func checkVersion(order []member) error {
+func checkVersion(member json.RawMessage) error {
 	var version string
-	for _, m := range order {
-		if m.name == "specversion" {
-			_ = json.Unmarshal(m.value, &version) // a wrong type leaves none
-		}
-	}
+	_ = json.Unmarshal(member, &version) // a wrong type leaves none
 	major, _, _ := strings.Cut(version, ".")
 	switch n, err := strconv.Atoi(major); {
 	case err != nil || n < 1:
@@ -185,18 +160,15 @@ func checkVersion(order []member) error {
 	return nil
 }
 
-// itemOf reads the members that we know.
-func itemOf(order []member) (Item, error) {
+// itemOf reads the members that we know. Others are left out of what the decoder sees,
+// because it would take "ID" for "id".
+func itemOf(known map[string]json.RawMessage) (Item, error) {
 	var e envelope
-	var known []member
-	for _, m := range order {
-		if m.name == "data" {
-			e.Data = m.value
-		} else if slices.Contains(ours, m.name) { // the decoder would take "ID" for "id"
-			known = append(known, m)
-		}
+	text, err := json.Marshal(known)
+	if err == nil {
+		err = json.Unmarshal(text, &e)
 	}
-	if err := json.Unmarshal(object(known), &e); err != nil {
+	if err != nil {
 		return Item{}, err
 	}
 	match := typeName.FindStringSubmatch(e.Type)
@@ -212,7 +184,7 @@ func itemOf(order []member) (Item, error) {
 		}
 	}
 	item := e.Item
-	item.Step, item.order = match[1], order
+	item.Step, item.Data = match[1], known["data"]
 	item.Version, _ = strconv.Atoi(match[2]) // the pattern allows digits only
 	return item, nil
 }

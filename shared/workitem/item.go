@@ -70,8 +70,8 @@ type Item struct {
 	LastError string `json:"lasterror,omitempty"` // of the latest failure
 	History   string `json:"history,omitempty"`   // the latest failures, oldest first, one line each: "<time> <worker> <error>"
 
-	order []member // as received, so that a rewrite keeps order and unknown members
-	plain bool     // it came as JSON, and not as base64
+	unknown []member // as received
+	plain   bool     // it came as JSON, and not as base64
 }
 
 // New makes an item of version 1. Use the same id whenever the same work is asked for
