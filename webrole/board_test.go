@@ -21,6 +21,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workitem"
+	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/board"
 )
@@ -154,9 +155,9 @@ func TestBoardShowsAMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	register := workers.New(s.account)
-	w := workers.Worker{Name: "w", StartedAt: time.Now().UTC(), SeenAt: time.Now().UTC(), Pools: map[string]int{"light": 2}, Queues: map[string]workers.Count{}, Busy: []workers.Task{{
-		Queue: workflow.Probe, Step: item.Step, Video: item.Subject, Since: leases[0].Received, Deadline: leases[0].Deadline(), MessageID: leases[0].MessageID,
-		Item: item.ID, Dequeues: 1, Renewals: 3, Inserted: leases[0].Inserted, Visibility: leases[0].Visibility.Seconds(),
+	w := workers.Worker{Name: "w", StartedAt: time.Now().UTC(), SeenAt: time.Now().UTC(), Pools: map[string]int{"light": 2}, Queues: map[string]workers.Count{}, Busy: []consumer.Running{{
+		Delivery: leases[0].Delivery, Queue: workflow.Probe, Step: item.Step, Subject: item.Subject, Deadline: leases[0].Deadline(),
+		Item: item.ID, Renewals: 3,
 	}}}
 	beat := func() {
 		t.Helper()
@@ -229,7 +230,7 @@ func TestBoardSaysThatABreakerIsOpen(t *testing.T) {
 	}
 	const reason, state, well = "503 <ServerBusy>", "<td>trouble with blob: 503 &lt;ServerBusy&gt;</td>", "<td>working</td>"
 	since, trouble := time.Now().UTC().Truncate(time.Second), "trouble with blob: "+reason
-	beat(workers.Worker{Name: "sick", Trouble: trouble, Breakers: []workers.Breaker{{Dependency: "blob", State: "open", Since: since, Reason: reason}}})
+	beat(workers.Worker{Name: "sick", Trouble: trouble, Breakers: []consumer.BreakerStats{{Dependency: "blob", State: "open", Since: since, Reason: reason}}})
 	l.sees("the open breaker", func(l *looker) bool {
 		w := l.workers["sick"]
 		return cmp.Equal(w.Breakers, []api.BoardBreaker{{Dependency: "blob", State: "open", Since: since, Reason: reason}}) && w.Trouble != nil && *w.Trouble == trouble

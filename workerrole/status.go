@@ -29,7 +29,7 @@ func (s *status) worker() workers.Worker {
 	w := workers.Worker{
 		Name: s.cfg.Name, Host: s.host, PID: os.Getpid(), StartedAt: s.started,
 		Draining: stats.Draining, Leader: s.leader.Leading(), Pools: s.cfg.Pools,
-		Queues: map[string]workers.Count{},
+		Busy: stats.Running, Queues: map[string]workers.Count{},
 	}
 	for _, q := range stats.Queues {
 		w.Done += q.Completed
@@ -43,18 +43,11 @@ func (s *status) worker() workers.Worker {
 	}
 	for _, b := range stats.Breakers {
 		if b.State != consumer.BreakerClosed {
-			w.Breakers = append(w.Breakers, workers.Breaker{Dependency: b.Dependency, State: b.State, Since: b.Since, Reason: b.Reason})
+			w.Breakers = append(w.Breakers, b)
 		}
 	}
 	if err := s.work.Ready(); err != nil {
 		w.Trouble = err.Error()
-	}
-	for _, r := range stats.Running {
-		w.Busy = append(w.Busy, workers.Task{
-			Queue: r.Queue, Step: r.Step, Video: r.Subject, Since: r.Received, Deadline: r.Deadline,
-			MessageID: r.MessageID, Item: r.Item, Dequeues: r.DequeueCount, Renewals: r.Renewals, Inserted: r.Inserted,
-			Visibility: r.Visibility.Seconds(),
-		})
 	}
 	return w
 }

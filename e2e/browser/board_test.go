@@ -33,6 +33,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workitem"
 	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 )
 
 // witness writes down, for each token, the states that it was seen in, and what broke
@@ -198,7 +199,7 @@ func showsABreaker(t *testing.T, tab context.Context, s *stack.Stack) {
 	register := workers.New(openAccount(t, s))
 	const reason = "trouble with blob since then: 503 ServerBusy"
 	seen := time.Now().Add(time.Minute).UTC() // not silent while we look: that takes the words away, too
-	sick := workers.Worker{Name: "sick", SeenAt: seen, Trouble: reason, Breakers: []workers.Breaker{{Dependency: "blob", State: "open", Since: time.Now().UTC(), Reason: "503 ServerBusy"}}}
+	sick := workers.Worker{Name: "sick", SeenAt: seen, Trouble: reason, Breakers: []consumer.BreakerStats{{Dependency: "blob", State: "open", Since: time.Now().UTC(), Reason: "503 ServerBusy"}}}
 	if err := register.Beat(t.Context(), sick); err != nil {
 		t.Fatal(err)
 	}
@@ -363,9 +364,8 @@ func (c *crowd) beat(ctx context.Context, n int) error {
 		if err != nil {
 			return err
 		}
-		w.Busy = append(w.Busy, workers.Task{
-			Queue: queueOf(item), Step: item.Step, Video: item.Subject, Since: l.Received, Deadline: l.Deadline(), MessageID: l.MessageID, Item: item.ID,
-			Dequeues: l.DequeueCount, Inserted: l.Inserted, Visibility: l.Visibility.Seconds(),
+		w.Busy = append(w.Busy, consumer.Running{
+			Delivery: l.Delivery, Queue: queueOf(item), Step: item.Step, Subject: item.Subject, Deadline: l.Deadline(), Item: item.ID,
 		})
 	}
 	return c.register.Beat(ctx, w)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 )
 
 // Table is the table's base name.
@@ -27,26 +28,26 @@ const partition = "worker"
 
 // Worker is one process and what it is doing.
 type Worker struct {
-	Name      string         `json:"name"`
-	Host      string         `json:"host"`
-	PID       int            `json:"pid"`
-	StartedAt time.Time      `json:"startedAt"`
-	SeenAt    time.Time      `json:"seenAt"`
-	Draining  bool           `json:"draining"`
-	Leader    bool           `json:"leader"` // elected for reconciling and cleaning
-	Pools     map[string]int `json:"pools"`  // slots by pool
-	Busy      []Task         `json:"busy"`
-	Done      int64          `json:"done"`              // items completed since the start
-	Failed    int64          `json:"failed"`            // attempts that failed
-	Trouble   string         `json:"trouble,omitempty"` // why it receives nothing; empty in good times
-	Troubled  int64          `json:"troubled"`          // deliveries that met trouble and were given back
-	Stale     int64          `json:"staleLeases"`       // deletes and renewals that came too late (Q16d)
+	Name      string             `json:"name"`
+	Host      string             `json:"host"`
+	PID       int                `json:"pid"`
+	StartedAt time.Time          `json:"startedAt"`
+	SeenAt    time.Time          `json:"seenAt"`
+	Draining  bool               `json:"draining"`
+	Leader    bool               `json:"leader"` // elected for reconciling and cleaning
+	Pools     map[string]int     `json:"pools"`  // slots by pool
+	Busy      []consumer.Running `json:"busy"`
+	Done      int64              `json:"done"`              // items completed since the start
+	Failed    int64              `json:"failed"`            // attempts that failed
+	Trouble   string             `json:"trouble,omitempty"` // why it receives nothing; empty in good times
+	Troubled  int64              `json:"troubled"`          // deliveries that met trouble and were given back
+	Stale     int64              `json:"staleLeases"`       // deletes and renewals that came too late (Q16d)
 
 	// Queues counts by queue, lanes apart, what became of items since the start. A
 	// queue of which there is nothing to tell is left out.
 	Queues map[string]Count `json:"queues,omitempty"`
 	// Breakers are the dependencies whose circuit breaker is not closed.
-	Breakers []Breaker `json:"breakers,omitempty"`
+	Breakers []consumer.BreakerStats `json:"breakers,omitempty"`
 }
 
 // Count is what became of the items of one queue at one worker.
@@ -59,30 +60,6 @@ type Count struct {
 
 	// Seconds is how long the items done took together.
 	Seconds float64 `json:"seconds,omitempty"`
-}
-
-// Breaker says why a worker does not trust a dependency.
-type Breaker struct {
-	Dependency string    `json:"dependency"`
-	State      string    `json:"state"` // "open" or "half-open"
-	Since      time.Time `json:"since"`
-	Reason     string    `json:"reason"`
-}
-
-// Task is one item that a worker holds.
-type Task struct {
-	Queue    string    `json:"queue"`
-	Step     string    `json:"step"`
-	Video    string    `json:"video"`
-	Since    time.Time `json:"since"`
-	Deadline time.Time `json:"leaseEnds"`
-
-	MessageID  string    `json:"messageId"`
-	Item       string    `json:"item"`         // id of the work, the same in every attempt
-	Dequeues   int64     `json:"dequeueCount"` // deliveries of the message, this one included
-	Renewals   int64     `json:"renewals"`     // of the lease
-	Inserted   time.Time `json:"insertedAt"`
-	Visibility float64   `json:"visibilitySeconds"` // what each renewal adds
 }
 
 // Register is safe for concurrent use.

@@ -10,6 +10,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workitem"
 	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/shared/workqueue/queuetest"
 	"github.com/cutroom/cutroom/webrole/internal/scaling"
 )
@@ -46,13 +47,13 @@ func TestQueuesAreSeenWhole(t *testing.T) {
 	}
 	send("jobs", 40)
 	send("jobs-2", 5)
-	take := func(queue string, n int) (tasks []workers.Task) {
+	take := func(queue string, n int) (tasks []consumer.Running) {
 		leases, err := queues.Queue(queue).Receive(t.Context(), n)
 		if err != nil || len(leases) != n {
 			t.Fatalf("receive: %d, %v", len(leases), err)
 		}
 		for range n {
-			tasks = append(tasks, workers.Task{Queue: queue})
+			tasks = append(tasks, consumer.Running{Queue: queue})
 		}
 		return tasks
 	}

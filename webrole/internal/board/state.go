@@ -11,6 +11,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/scaling"
 )
@@ -44,7 +45,7 @@ func (r *reader) latest() map[string]int64 {
 	deliveries := map[string]int64{}
 	for _, w := range r.seen {
 		for _, t := range w.Busy {
-			deliveries[t.MessageID] = max(deliveries[t.MessageID], 2*t.Dequeues)
+			deliveries[t.MessageID] = max(deliveries[t.MessageID], 2*t.DequeueCount)
 		}
 	}
 	for _, l := range r.queueViews {
@@ -173,17 +174,17 @@ func workerOf(w workers.Worker, now time.Time, later map[string]int64) api.Board
 	}
 	for _, t := range w.Busy {
 		over := out.Silent && now.After(t.Deadline) // the message came back, or was settled
-		if !over && 2*t.Dequeues >= later[t.MessageID] {
+		if !over && 2*t.DequeueCount >= later[t.MessageID] {
 			out.Tasks = append(out.Tasks, taskOf(t))
 		}
 	}
 	return out
 }
 
-func taskOf(t workers.Task) api.BoardTask {
+func taskOf(t consumer.Running) api.BoardTask {
 	out := api.BoardTask{
-		Id: t.MessageID, Queue: t.Queue, Step: t.Step, Video: t.Video, DequeueCount: t.Dequeues, Since: t.Since,
-		LeaseEndsAt: t.Deadline, VisibilitySeconds: t.Visibility, Renewals: t.Renewals,
+		Id: t.MessageID, Queue: t.Queue, Step: t.Step, Video: t.Subject, DequeueCount: t.DequeueCount, Since: t.Received,
+		LeaseEndsAt: t.Deadline, VisibilitySeconds: t.Visibility.Seconds(), Renewals: t.Renewals,
 	}
 	if t.Item != "" {
 		out.Item = &t.Item

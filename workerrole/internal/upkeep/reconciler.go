@@ -16,6 +16,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 )
 
 // Reconciler sends messages that are missing (paper rows Q3 and Q7). A process may die
@@ -314,7 +315,7 @@ func (m *passCache) busy(ctx context.Context, view videostore.View, intent video
 		}
 	}
 	return slices.ContainsFunc(m.workers, func(w workers.Worker) bool {
-		return w.Name == step.Worker && slices.ContainsFunc(w.Busy, func(t workers.Task) bool {
+		return w.Name == step.Worker && slices.ContainsFunc(w.Busy, func(t consumer.Running) bool {
 			return t.Item == step.Key.ItemID()
 		})
 	}), nil

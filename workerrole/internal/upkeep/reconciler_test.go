@@ -22,6 +22,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workitem"
 	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
 )
 
@@ -69,7 +70,7 @@ func TestLiveStepsAreNotStolen(t *testing.T) {
 	b.rec.OrphanAfter = time.Millisecond
 	b.rec.Queue = front(video.NewID(), old, young)
 	asked := 0
-	busy := []workers.Task{{Item: key.ItemID()}}
+	busy := []consumer.Running{{Item: key.ItemID()}}
 	b.rec.Workers = func(context.Context) ([]workers.Worker, error) {
 		asked++
 		return []workers.Worker{{Name: "worker-0"}, {Name: "worker-1", Busy: busy}}, nil
@@ -78,7 +79,7 @@ func TestLiveStepsAreNotStolen(t *testing.T) {
 	b.sent(t, workflow.Probe, 0, "its worker is busy with it")
 	other := key
 	other.Index++ // of the same film
-	busy = []workers.Task{{Item: other.ItemID()}}
+	busy = []consumer.Running{{Item: other.ItemID()}}
 	b.pass(t)
 	b.sent(t, workflow.Probe, 1, "its worker has forgotten it")
 	if asked != 2 {

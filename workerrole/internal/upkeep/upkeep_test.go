@@ -24,6 +24,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workitem"
 	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
 )
 
@@ -750,7 +751,7 @@ func TestHeartbeatTellsWhatChanged(t *testing.T) {
 		return seen
 	}
 	first := told(0)
-	now.Store(&workers.Worker{Name: "w", Busy: []workers.Task{{MessageID: "m"}}})
+	now.Store(&workers.Worker{Name: "w", Busy: []consumer.Running{{Delivery: workqueue.Delivery{MessageID: "m"}}}})
 	if second := told(1); second.Sub(first) > 2*time.Second+500*time.Millisecond {
 		t.Errorf("the register knew after %v", second.Sub(first))
 	}
