@@ -46,17 +46,19 @@ type breakers struct {
 	all     map[string]*breaker
 	changed chan struct{} // closed at every change, and replaced
 	trying  bool          // the one item of the half-open state is asked for or in progress
+
+	ctx     context.Context // of Run, before which nothing is received
+	retries sync.WaitGroup
 }
 
 // breaker watches one dependency. All fields are guarded by breakers.mu.
 type breaker struct {
 	BreakerStats
-	row     int             // troubles in a row
-	steps   map[string]bool // steps that met them
-	latest  time.Time
-	pause   time.Duration
-	retryAt time.Time // when open
-	misled  bool      // the probe succeeded and the work did not: only an item can close the breaker
+	row    int             // troubles in a row
+	steps  map[string]bool // steps that met them
+	latest time.Time
+	pause  time.Duration // the latest between opening and retry
+	misled bool          // the probe succeeded and the work did not: only an item can close the breaker
 }
 
 func newBreakers(o Options, log *slog.Logger) *breakers {
@@ -138,48 +140,16 @@ func (b *breakers) admit(want int, steps []string) (n int, settled func()) {
 	}
 }
 
-// run probes dependencies whose breaker is open until ctx ends.
-func (b *breakers) run(ctx context.Context) {
-	for {
-		b.mu.Lock()
-		next, changed := time.Now().Add(time.Hour), b.changed
-		var due []string
-		for dependency, k := range b.all {
-			switch {
-			case k.State != BreakerOpen:
-			case time.Now().Before(k.retryAt):
-				next = slices.MinFunc([]time.Time{next, k.retryAt}, time.Time.Compare)
-			default:
-				due = append(due, dependency)
-			}
-		}
-		b.mu.Unlock()
-		for _, dependency := range due {
-			b.retry(ctx, dependency)
-		}
-		if len(due) > 0 {
-			continue
-		}
-		select {
-		case <-time.After(time.Until(next)):
-		case <-changed:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
 // retry asks an open breaker's probe whether the trouble is over.
-func (b *breakers) retry(ctx context.Context, dependency string) {
-	err := b.probe(ctx, dependency)
+func (b *breakers) retry(k *breaker) {
+	err := b.probe(b.ctx, k.Dependency)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	k := b.find(dependency)
 	switch {
 	case err != nil:
 		k.latest, k.Reason = time.Now(), azstorage.Brief(err)
 		b.open(k)
-	case b.probes[dependency] == nil || k.misled:
+	case b.probes[k.Dependency] == nil || k.misled:
 		k.State = BreakerHalfOpen
 		b.announce()
 	default:
@@ -224,6 +194,7 @@ func (b *breakers) find(dependency string) *breaker {
 	return k
 }
 
+// open stops the receiving until the retry after a pause.
 func (b *breakers) open(k *breaker) {
 	if k.State == BreakerClosed {
 		k.Since = time.Now()
@@ -231,7 +202,14 @@ func (b *breakers) open(k *breaker) {
 	}
 	k.State = BreakerOpen
 	k.pause = min(max(2*k.pause, b.pause), b.maxPause)
-	k.retryAt = time.Now().Add(spread(k.pause))
+	pause := spread(k.pause)
+	b.retries.Go(func() {
+		select {
+		case <-time.After(pause):
+			b.retry(k)
+		case <-b.ctx.Done():
+		}
+	})
 	b.announce()
 }
 

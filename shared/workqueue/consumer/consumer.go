@@ -73,9 +73,9 @@ func New(queues *workqueue.Queues, options Options) (*Consumer, error) {
 // second. Run returns when the last handler has returned. Call it once.
 func (c *Consumer) Run(ctx context.Context) {
 	var loops sync.WaitGroup
+	c.breakers.ctx = ctx
 	c.refresh(ctx)
 	loops.Go(func() { c.keepRefreshing(ctx) })
-	loops.Go(func() { c.breakers.run(ctx) })
 	for _, l := range c.pollers {
 		loops.Go(func() { c.poll(ctx, l) })
 	}
@@ -83,6 +83,7 @@ func (c *Consumer) Run(ctx context.Context) {
 	c.draining.Store(true)
 	loops.Wait()
 	c.running.Wait()
+	c.breakers.retries.Wait()
 }
 
 // wake makes the poller of a queue receive at once. It is called for every item that
