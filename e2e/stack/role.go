@@ -15,7 +15,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
 )
 
 // listener is one port of a role: where, the variable that says so to the role,

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -28,8 +29,8 @@ type Account struct {
 	secure  bool                        // https: signed URLs refuse http
 	idle    func()
 	clock   clock
-	signing chan struct{} // a lock that a context can wait for
-	grant   delegation    // guarded by signing
+	signing sync.Mutex
+	grant   delegation // guarded by signing
 
 	unreadable func(table string, rows int) // may be nil
 }
@@ -53,7 +54,7 @@ func open(cfg Config) (*Account, error) {
 	}
 	a := &Account{
 		prefix: cfg.Prefix, unreadable: cfg.Unreadable, secure: strings.HasPrefix(ends.blob, "https:"),
-		signing: make(chan struct{}, 1), idle: func() {},
+		idle: func() {},
 	}
 	if cfg.Transport == nil {
 		client := newHTTPClient()

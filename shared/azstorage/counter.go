@@ -3,7 +3,6 @@ package azstorage
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"strings"
@@ -136,18 +135,6 @@ func (c *Counter) request(kind RequestKind, sent int64) {
 }
 
 func (c *Counter) received(n int64) { c.add(func(counts *Counts) { counts.Received += max(0, n) }) }
-
-// countedBody counts what is read of a stream.
-type countedBody struct {
-	io.ReadCloser
-	counter *Counter
-}
-
-func (b *countedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.counter.received(int64(n))
-	return n, err
-}
 
 // Classify names the kind of a request by its method and address. What blobs are billed
 // for: https://learn.microsoft.com/azure/storage/blobs/map-rest-apis-transaction-categories

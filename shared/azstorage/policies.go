@@ -92,18 +92,15 @@ func (t tries) Do(req *policy.Request) (*http.Response, error) {
 	if there, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
 		t.clock.set(there, time.Now())
 	}
-	if counter == nil || resp.Body == nil || resp.Body == http.NoBody {
+	whole, buffered := resp.Body.(io.Seeker) // streamedBody counts the others
+	if counter == nil || !buffered {
 		return resp, nil
 	}
-	if whole, buffered := resp.Body.(io.Seeker); buffered {
-		if size, err := whole.Seek(0, io.SeekEnd); err == nil {
-			counter.received(size)
-		}
-		_, err = whole.Seek(0, io.SeekStart)
-		return resp, err
+	if size, err := whole.Seek(0, io.SeekEnd); err == nil {
+		counter.received(size)
 	}
-	resp.Body = &countedBody{resp.Body, counter}
-	return resp, nil
+	_, err = whole.Seek(0, io.SeekStart)
+	return resp, err
 }
 
 // checksums sends the content of blobs and blocks with its MD5, so that the service refuses

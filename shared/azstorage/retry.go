@@ -227,7 +227,7 @@ func tryOnce(req *policy.Request, timeout, patience time.Duration) (*http.Respon
 	return resp, nil
 }
 
-// streamedBody is an answer that is read after its call. A read that fails, or that brings
+// streamedBody is an answer that is read after its call, and counts what is read. A read that fails, or that brings
 // nothing for as long as patience, is trouble of the service.
 type streamedBody struct {
 	io.ReadCloser
@@ -243,6 +243,7 @@ func (b *streamedBody) Read(p []byte) (int, error) {
 	})
 	n, err := b.ReadCloser.Read(p)
 	silent.Stop()
+	counterOf(b.ctx).received(int64(n))
 	if err == nil || errors.Is(err, io.EOF) {
 		return n, err
 	}

@@ -71,12 +71,8 @@ func (a *Account) delegation(ctx context.Context, life time.Duration) (*service.
 	if life > delegationMax-time.Hour {
 		return nil, fmt.Errorf("a URL signed by an identity lives at most %s", delegationMax-time.Hour)
 	}
-	select {
-	case a.signing <- struct{}{}:
-		defer func() { <-a.signing }()
-	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for the user delegation key: %w", context.Cause(ctx))
-	}
+	a.signing.Lock()
+	defer a.signing.Unlock()
 	now := time.Now().UTC()
 	needed := now.Add(life + delegationRest)
 	if a.grant.credential != nil && a.grant.until.After(needed) {

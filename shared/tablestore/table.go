@@ -117,7 +117,11 @@ func (t *Table) write(ctx context.Context, op Op) (etag string, err error) {
 	azstorage.CountQuery(ctx, Point)
 	try, tries := azstorage.WithAttempts(ctx)
 	etag, err = t.send(try, op, body)
-	if err != nil && op.Kind != OpUpsert && *tries > 1 && (azstorage.IsConflict(err) || azstorage.IsPrecondition(err)) {
+	switch {
+	case err == nil || *tries < 2:
+	case op.Kind == OpDelete && azstorage.HasCode(err, aztables.ResourceNotFound):
+		return "", nil // our own earlier try did it
+	case op.Kind != OpDelete && op.Kind != OpUpsert && (azstorage.IsConflict(err) || azstorage.IsPrecondition(err)):
 		now, readErr := t.Get(ctx, op.Entity.PartitionKey, op.Entity.RowKey)
 		if readErr == nil && now.writeID == writeID {
 			return now.ETag, nil // our own earlier try did it
@@ -139,6 +143,9 @@ func (t *Table) send(ctx context.Context, op Op, body []byte) (etag string, err 
 	case OpUpsert:
 		reply, err := t.client.UpsertEntity(ctx, body, &aztables.UpsertEntityOptions{UpdateMode: mode})
 		return string(reply.ETag), err
+	case OpDelete:
+		_, err := t.client.DeleteEntity(ctx, op.Entity.PartitionKey, op.Entity.RowKey, &aztables.DeleteEntityOptions{IfMatch: etagOf(op.IfMatch)})
+		return "", err
 	case OpMerge:
 		mode = aztables.UpdateModeMerge
 	}
@@ -149,19 +156,8 @@ func (t *Table) send(ctx context.Context, op Op, body []byte) (etag string, err 
 // Delete removes a row in the version ifMatch, or in any with AnyETag.
 // ErrChanged; ErrNotFound when the row was not there at the first try.
 func (t *Table) Delete(ctx context.Context, pk, rk, ifMatch string) error {
-	if err := checkKeys(pk, rk); err != nil {
-		return rowError("delete", pk, rk, err)
-	}
-	azstorage.CountQuery(ctx, Point)
-	try, tries := azstorage.WithAttempts(ctx)
-	_, err := t.client.DeleteEntity(try, pk, rk, &aztables.DeleteEntityOptions{IfMatch: etagOf(ifMatch)})
-	if err != nil && *tries > 1 && azstorage.HasCode(err, aztables.ResourceNotFound) {
-		return nil // our own earlier try did it
-	}
-	if err != nil {
-		return rowError("delete", pk, rk, err)
-	}
-	return nil
+	_, err := t.write(ctx, Op{Kind: OpDelete, Entity: Entity{PartitionKey: pk, RowKey: rk}, IfMatch: ifMatch})
+	return err
 }
 
 func etagOf(ifMatch string) *azcore.ETag { return to.Ptr(azcore.ETag(cmp.Or(ifMatch, AnyETag))) }

@@ -30,9 +30,6 @@ import (
 	"github.com/cutroom/cutroom/shared/product"
 )
 
-// endpoints are the variables of which one switches tracing on.
-var endpoints = []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"}
-
 // stopWithin is how long stop may take to send the remaining spans.
 const stopWithin = 3 * time.Second
 
@@ -40,7 +37,7 @@ const stopWithin = 3 * time.Second
 // work has ended: it sends the remaining spans. A collector that is away delays nothing, and
 // its spans are dropped.
 func Start(ctx context.Context, service, instance string) (stop func(), _ error) {
-	if !wanted() {
+	if os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
 		return func() {}, nil
 	}
 	exporter, err := otlptracehttp.New(ctx)
@@ -64,15 +61,6 @@ func Start(ctx context.Context, service, instance string) (stop func(), _ error)
 			slog.Warn("the last spans are not sent", "error", err)
 		}
 	}, nil
-}
-
-func wanted() bool {
-	for _, name := range endpoints {
-		if os.Getenv(name) != "" {
-			return true
-		}
-	}
-	return false
 }
 
 const traceparent = "traceparent"
