@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
@@ -104,7 +103,7 @@ func corsWith(rules []*service.CORSRule, origins []string) (changed []*service.C
 	changed = slices.Clone(rules)
 	i := slices.IndexFunc(rules, ownRule)
 	if i < 0 {
-		i, changed = len(rules), append(changed, &service.CORSRule{AllowedOrigins: to.Ptr("")})
+		i, changed = len(rules), append(changed, &service.CORSRule{AllowedOrigins: new("")})
 	}
 	have := strings.FieldsFunc(*changed[i].AllowedOrigins, func(r rune) bool { return r == ',' })
 	kept, onLoopback := slices.Clone(origins), len(origins)
@@ -120,11 +119,11 @@ func corsWith(rules []*service.CORSRule, origins []string) (changed []*service.C
 		kept = append(kept, origin)
 	}
 	changed[i] = &service.CORSRule{
-		AllowedOrigins:  to.Ptr(strings.Join(kept, ",")),
-		AllowedMethods:  to.Ptr(corsMethods),
-		AllowedHeaders:  to.Ptr(corsAllowed),
-		ExposedHeaders:  to.Ptr(""),
-		MaxAgeInSeconds: to.Ptr[int32](corsMaxAge),
+		AllowedOrigins:  new(strings.Join(kept, ",")),
+		AllowedMethods:  new(corsMethods),
+		AllowedHeaders:  new(corsAllowed),
+		ExposedHeaders:  new(""),
+		MaxAgeInSeconds: new(int32(corsMaxAge)),
 	}
 	return changed, slices.ContainsFunc(origins, func(origin string) bool { return !slices.Contains(have, origin) })
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 )
@@ -79,8 +78,8 @@ func (a *Account) delegation(ctx context.Context, life time.Duration) (*service.
 		return a.grant.credential, nil
 	}
 	credential, err := a.blobs.GetUserDelegationCredential(ctx, service.KeyInfo{
-		Start:  to.Ptr(now.Add(-15 * time.Minute).Format(sas.TimeFormat)),
-		Expiry: to.Ptr(now.Add(max(delegationLife, life+time.Hour)).Format(sas.TimeFormat)),
+		Start:  new(now.Add(-15 * time.Minute).Format(sas.TimeFormat)),
+		Expiry: new(now.Add(max(delegationLife, life+time.Hour)).Format(sas.TimeFormat)),
 	}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("get user delegation key: %w", err)

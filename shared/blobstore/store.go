@@ -14,7 +14,6 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
@@ -161,7 +160,7 @@ func (s *Store) DeleteVersion(ctx context.Context, container, name, etag string)
 
 func (s *Store) remove(ctx context.Context, container, name, etag string) (found bool, err error) {
 	_, err = s.blob(container, name).Delete(ctx, &blob.DeleteOptions{
-		DeleteSnapshots: to.Ptr(blob.DeleteSnapshotsOptionTypeInclude), AccessConditions: conditions(false, etag),
+		DeleteSnapshots: new(blob.DeleteSnapshotsOptionTypeInclude), AccessConditions: conditions(false, etag),
 	})
 	if azstorage.HasCode(err, bloberror.BlobNotFound) {
 		return false, nil
@@ -176,10 +175,10 @@ func (s *Store) remove(ctx context.Context, container, name, etag string) (found
 func conditions(ifNone bool, ifMatch string) *blob.AccessConditions {
 	m := &blob.ModifiedAccessConditions{}
 	if ifNone {
-		m.IfNoneMatch = to.Ptr(azcore.ETagAny)
+		m.IfNoneMatch = new(azcore.ETagAny)
 	}
 	if ifMatch != "" {
-		m.IfMatch = to.Ptr(azcore.ETag(ifMatch))
+		m.IfMatch = new(azcore.ETag(ifMatch))
 	}
 	return &blob.AccessConditions{ModifiedAccessConditions: m}
 }
@@ -262,7 +261,7 @@ func (s *Store) PutFile(ctx context.Context, container, name, path, contentType 
 func headers(contentType string, md5 []byte) *blob.HTTPHeaders {
 	h := &blob.HTTPHeaders{BlobContentMD5: md5}
 	if contentType != "" {
-		h.BlobContentType = to.Ptr(contentType)
+		h.BlobContentType = new(contentType)
 	}
 	return h
 }

@@ -29,7 +29,7 @@ func FuzzEscapeKey(f *testing.F) {
 // of this query.
 func FuzzPageToken(f *testing.F) {
 	q := Query{PartitionKey: "p", RowFrom: "a", RowTo: "b"}
-	f.Add(q.token("p" + placeSeparator + "aa"))
+	f.Add(Token(q.filter(), "p"+placeSeparator+"aa"))
 	f.Add("AAAA")
 	f.Add("eyJzIjoiIn0")
 	f.Fuzz(func(t *testing.T, token string) {

@@ -3,6 +3,7 @@ package tablestore
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 	"unicode/utf16"
@@ -20,7 +21,6 @@ const (
 	MaxBinaryBytes = 64 << 10
 	MaxKeyUnits    = 512 // UTF-16 units of a PartitionKey or RowKey: 1 KiB (paper row T1)
 	MaxProps       = 252 // properties besides the keys and Timestamp; OpId is one of them
-	maxNameUnits   = 255
 	maxPageSize    = 1000
 )
 
@@ -79,20 +79,16 @@ func checkEntity(e Entity) error {
 	return nil
 }
 
+var propertyName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,254}$`)
+
 // checkName wants a C# identifier that is not one of the system's own.
 func checkName(name string) error {
 	switch name {
 	case "PartitionKey", "RowKey", "Timestamp", opIDProperty:
 		return limitf("property name %s is reserved", name)
 	}
-	if name == "" || utf16Len(name) > maxNameUnits {
-		return limitf("property name of %d characters, want 1 to %d", utf16Len(name), maxNameUnits)
-	}
-	for i, r := range name {
-		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
-		if !letter && (i == 0 || r < '0' || r > '9') {
-			return limitf("property name %q: want letters, digits and _, not starting with a digit", name)
-		}
+	if !propertyName.MatchString(name) {
+		return limitf("property name %q: want 1 to 255 letters, digits and _, not starting with a digit", name)
 	}
 	return nil
 }

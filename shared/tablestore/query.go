@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
@@ -151,19 +150,12 @@ func (t *Table) Page(ctx context.Context, q Query, token string) (entities []Ent
 			break
 		}
 	}
-	return entities, q.token(place), err
+	return entities, Token(q.filter(), place), err
 }
 
 // A place in a query is the service's continuation token: the keys where the next page
 // starts, with placeSeparator between them. The beginning and the end are "".
 const placeSeparator = "\x00"
-
-func (q Query) token(place string) string {
-	if place == "" {
-		return ""
-	}
-	return Token(q.filter(), place)
-}
 
 func (q Query) place(token string) (string, error) {
 	place, err := Place(q.filter(), token)
@@ -182,20 +174,20 @@ func (t *Table) fetch(ctx context.Context, q Query, place string) (page []Entity
 	}
 	options := &aztables.ListEntitiesOptions{}
 	if f := q.filter(); f != "" {
-		options.Filter = to.Ptr(f)
+		options.Filter = new(f)
 	}
 	if q.PageSize > 0 {
-		options.Top = to.Ptr(q.PageSize)
+		options.Top = new(q.PageSize)
 	}
 	if len(q.Select) > 0 {
 		names := append([]string{"PartitionKey", "RowKey", "Timestamp"}, q.Select...)
 		slices.Sort(names)
-		options.Select = to.Ptr(strings.Join(slices.Compact(names), ","))
+		options.Select = new(strings.Join(slices.Compact(names), ","))
 	}
 	if pk, rk, _ := strings.Cut(place, placeSeparator); place != "" {
-		options.NextPartitionKey = to.Ptr(pk)
+		options.NextPartitionKey = new(pk)
 		if rk != "" {
-			options.NextRowKey = to.Ptr(rk)
+			options.NextRowKey = new(rk)
 		}
 	}
 	azstorage.CountQuery(ctx, q.Cost())
@@ -233,10 +225,13 @@ const tokenSum = 9 // bytes of checksum, so that the text has no padding surpris
 
 // Token makes the opaque page token of a place in the list that query names. A
 // place is a RowKey, not a count, so rows that are added or removed before it
-// do not move it.
+// do not move it. The token of the empty place is empty.
 func Token(query, place string) string {
-	sum := tokenChecksum(query, place)
-	return base64.RawURLEncoding.EncodeToString(append(sum, place...))
+	if place == "" {
+		return ""
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s%s", len(query), query, place))
+	return base64.RawURLEncoding.EncodeToString(append(sum[:tokenSum], place...))
 }
 
 // Place reads a token that Token made for the same query, or returns
@@ -259,9 +254,4 @@ func Place(query, token string) (string, error) {
 		return "", fmt.Errorf("comparing token: %w", ErrToken)
 	}
 	return place, nil
-}
-
-func tokenChecksum(query, place string) []byte {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s%s", len(query), query, place))
-	return sum[:tokenSum]
 }

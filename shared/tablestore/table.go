@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	lru "github.com/hashicorp/golang-lru/v2"
 
@@ -65,18 +64,19 @@ func (t *Table) decode(text []byte) (Entity, error) {
 
 // Get reads one row: a point query, the cheapest there is. ErrNotFound.
 func (t *Table) Get(ctx context.Context, pk, rk string) (Entity, error) {
+	what := fmt.Sprintf("get row %q/%q", pk, rk)
 	if err := checkKeys(pk, rk); err != nil {
-		return Entity{}, rowError("get", pk, rk, err)
+		return Entity{}, failed(what, err)
 	}
 	azstorage.CountQuery(ctx, Point)
 	reply, err := t.client.GetEntity(ctx, pk, rk, nil)
 	if err != nil {
-		return Entity{}, rowError("get", pk, rk, err)
+		return Entity{}, failed(what, err)
 	}
 	azstorage.CountRows(ctx, 1)
 	e, err := t.decode(reply.Value)
 	if err != nil {
-		return Entity{}, rowError("get", pk, rk, t.read(ctx, e, nil, err))
+		return Entity{}, failed(what, t.read(ctx, e, nil, err))
 	}
 	if e.ETag == "" {
 		e.ETag = string(reply.ETag)
@@ -160,15 +160,10 @@ func (t *Table) Delete(ctx context.Context, pk, rk, ifMatch string) error {
 	return err
 }
 
-func etagOf(ifMatch string) *azcore.ETag { return to.Ptr(azcore.ETag(cmp.Or(ifMatch, AnyETag))) }
+func etagOf(ifMatch string) *azcore.ETag { return new(azcore.ETag(cmp.Or(ifMatch, AnyETag))) }
 
 // newWriteID returns the name of one write: see the package comment.
 func newWriteID() string { return rand.Text() }
-
-// rowError names the row and adds the sentinel that belongs to the reply.
-func rowError(verb, pk, rk string, err error) error {
-	return failed(fmt.Sprintf("%s row %q/%q", verb, pk, rk), err)
-}
 
 // failed says what failed and adds the sentinel that belongs to the reply. A missing table is
 // not a missing row.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/storable"
 )
@@ -39,11 +41,11 @@ const (
 // reported and the error is ErrUnreadable. To report is to count the row each time, and
 // to log each version of it and note it in UnreadableTable once.
 func Decode[T any](ctx context.Context, t *Table, row Entity, decode func(Entity) (T, error)) (value T, _ error) {
-	var values []T
-	if err := t.read(ctx, row, Into(&values, decode), nil); err != nil {
-		return value, err
-	}
-	return values[0], nil
+	err := t.read(ctx, row, func(row Entity) (err error) {
+		value, err = decode(row)
+		return err
+	}, nil)
+	return value, err
 }
 
 // Into returns a Query.Read that appends what decode makes of each row to dst.
@@ -153,13 +155,10 @@ func (u *UnreadableRows) List(ctx context.Context, limit int, token string) (row
 // version is the row's ETag now, or empty when it is gone.
 func (u *UnreadableRows) version(ctx context.Context, row Unreadable) (string, error) {
 	reply, err := u.account.Table(row.Table).GetEntity(ctx, row.PartitionKey, row.RowKey, nil)
-	if err == nil {
-		return string(reply.ETag), nil
+	if azstorage.HasCode(err, aztables.ResourceNotFound) {
+		return "", nil
 	}
-	if err = failed("look at a row", err); errors.Is(err, ErrNotFound) {
-		err = nil
-	}
-	return "", err
+	return string(reply.ETag), err
 }
 
 // Get returns an unreadable row by its ID, or ErrNotFound.

@@ -75,7 +75,15 @@ func (c *Consumer) Run(ctx context.Context) {
 	var loops sync.WaitGroup
 	c.breakers.ctx = ctx
 	c.refresh(ctx)
-	loops.Go(func() { c.keepRefreshing(ctx) })
+	loops.Go(func() {
+		for ctx.Err() == nil {
+			select {
+			case <-ctx.Done():
+			case <-time.After(spread(c.options.RefreshPolicy)):
+				c.refresh(ctx)
+			}
+		}
+	})
 	for _, l := range c.pollers {
 		loops.Go(func() { c.poll(ctx, l) })
 	}
@@ -92,17 +100,6 @@ func (c *Consumer) wake(queue string) {
 	i := slices.IndexFunc(c.pollers, func(l *queuePoller) bool { return l.queue.Name() == queue })
 	if i >= 0 {
 		c.pollers[i].rouse()
-	}
-}
-
-func (c *Consumer) keepRefreshing(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(spread(c.options.RefreshPolicy)):
-			c.refresh(ctx)
-		}
 	}
 }
 

@@ -125,12 +125,6 @@ func (o Options) check(specs []workqueue.Spec) error {
 // retryDelay is the pause after the n-th failure.
 func (o Options) retryDelay(n int) time.Duration { return grow(o.FirstRetry, o.MaxRetry, n) }
 
-// dependencyDelay is how long an item is hidden at its n-th release because of trouble.
-// The first are short, so that a worker without that trouble gets it soon.
-func (o Options) dependencyDelay(n int) time.Duration {
-	return grow(o.DependencyPause, o.MaxDependencyPause, n)
-}
-
 // grow returns first, doubled n−1 times, at most longest, varied by spread.
 func grow(first, longest time.Duration, n int) time.Duration {
 	return spread(time.Duration(min(math.Ldexp(float64(first), n-1), float64(longest))))

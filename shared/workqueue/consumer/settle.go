@@ -54,12 +54,12 @@ func (o *owner) settle(ctx context.Context, err, cause error) {
 		// ours it is delivered once more, and its handler finds the work done.
 		o.poller.count(func(s *QueueStats) { s.Superseded++ })
 	case errors.Is(err, workitem.ErrNewerVersion):
-		o.deferToNewer(ctx)
+		o.snooze(ctx, spread(o.c.options.DeferPause), err, func(s *QueueStats) { s.PutBack++ })
 	case fate == workqueue.FateUnwanted:
 		o.log().Warn("deleted without being done", "why", err)
 		o.complete(ctx, unwanted)
 	case fate == workqueue.FateSnoozed:
-		o.snooze(ctx, delay, err)
+		o.snooze(ctx, delay, err, func(s *QueueStats) { s.Snoozed++ })
 	case fate == workqueue.FatePoison, errors.Is(err, workitem.ErrMalformed):
 		o.moveToPoison(ctx, err)
 	case trouble:
@@ -194,7 +194,8 @@ func (o *owner) releaseForDependency(ctx context.Context, dependency string, err
 	o.poller.count(func(s *QueueStats) { s.Troubled++ })
 	o.c.breakers.failed(dependency, o.job.Item.Step, err)
 	item := o.job.Item
-	delay := o.c.options.dependencyDelay(item.Releases + 1)
+	// The first are short, so that a worker without that trouble gets it soon.
+	delay := grow(o.c.options.DependencyPause, o.c.options.MaxDependencyPause, item.Releases+1)
 	if dependency == workqueue.Killed {
 		if kills := item.Kills + 1; kills >= maxKills {
 			o.moveToPoison(ctx, &KilledError{Times: kills, Err: err})
@@ -216,18 +217,11 @@ func (o *owner) releaseForDependency(ctx context.Context, dependency string, err
 	})
 }
 
-// snooze hides the message for delay, because the handler asked for it.
-func (o *owner) snooze(ctx context.Context, delay time.Duration, why error) {
-	o.poller.count(func(s *QueueStats) { s.Snoozed++ })
-	o.log().Debug("snoozed", "why", why)
-	o.release(ctx, delay, func(i *workitem.Item) { i.Snoozes++ })
-}
-
-// deferToNewer snoozes an item for workers that understand it.
-func (o *owner) deferToNewer(ctx context.Context) {
-	o.poller.count(func(s *QueueStats) { s.PutBack++ })
-	delay := spread(o.c.options.DeferPause)
-	o.log().Info("not for this worker, put back", "version", o.job.Item.Version, "for", delay)
+// snooze hides the message for delay, because its handler asked for it or a newer worker
+// has to do it.
+func (o *owner) snooze(ctx context.Context, delay time.Duration, why error, counted func(*QueueStats)) {
+	o.poller.count(counted)
+	o.log().Debug("snoozed", "for", delay, "why", why)
 	o.release(ctx, delay, func(i *workitem.Item) { i.Snoozes++ })
 }
 
