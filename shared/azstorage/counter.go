@@ -151,7 +151,7 @@ func Classify(service Service, r *http.Request) RequestKind {
 		}
 	case http.MethodGet:
 		switch {
-		case query.Get("comp") == "list", service == Tables && !namesRow(r.URL.Path):
+		case query.Get("comp") == "list", service == Tables && !strings.Contains(r.URL.Path, "(PartitionKey="): // it names one row by both keys otherwise
 			return kindOf(service, list)
 		case service == Queues && query.Get("comp") == "" && query.Get("peekonly") == "":
 			return kindOf(service, write) // received: the message is hidden
@@ -160,6 +160,3 @@ func Classify(service Service, r *http.Request) RequestKind {
 	}
 	return kindOf(service, write)
 }
-
-// namesRow reports whether the path of a table's address names one row by both keys.
-func namesRow(path string) bool { return strings.Contains(path, "(PartitionKey=") }

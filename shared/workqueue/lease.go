@@ -199,10 +199,13 @@ func (l *Lease) request(ctx context.Context, most int, send func(context.Context
 	if l.end != nil {
 		return 0, l.end
 	}
+	// A request without an answer does not use up the time of the lease.
+	patience := min(max(l.Visibility/6, 500*time.Millisecond), 10*time.Second)
+	pause := min(max(l.Visibility/100, 20*time.Millisecond), 500*time.Millisecond)
 	for {
 		asked++
 		start := time.Now()
-		callCtx, cancel := context.WithTimeout(azstorage.WithoutRetry(ctx), l.patience())
+		callCtx, cancel := context.WithTimeout(azstorage.WithoutRetry(ctx), patience)
 		err = send(callCtx)
 		cancel()
 		switch {
@@ -210,7 +213,7 @@ func (l *Lease) request(ctx context.Context, most int, send func(context.Context
 			return asked, nil
 		case refused(err):
 			return asked, l.lose(err, start, asked == 1)
-		case asked == most || !repeatable(err) || sleep(ctx, l.pause()) != nil:
+		case asked == most || !repeatable(err) || sleep(ctx, pause) != nil:
 			return asked, err
 		}
 	}
@@ -272,17 +275,6 @@ func (l *Lease) lose(cause error, asked time.Time, first bool) error {
 func unknown(err error) bool {
 	status, _, answered := azstorage.Describe(err)
 	return !answered || status >= http.StatusInternalServerError || status == http.StatusRequestTimeout
-}
-
-// patience bounds one request, so that a request without an answer does not use up
-// the time of the lease.
-func (l *Lease) patience() time.Duration {
-	return min(max(l.Visibility/6, 500*time.Millisecond), 10*time.Second)
-}
-
-// pause is the wait between two requests of one call.
-func (l *Lease) pause() time.Duration {
-	return min(max(l.Visibility/100, 20*time.Millisecond), 500*time.Millisecond)
 }
 
 // refused reports whether the service said that the receipt is not the newest or

@@ -83,10 +83,10 @@ func (b *breakers) failed(dependency, step string, err error) {
 	k.Failures++
 	k.row++
 	k.steps[step] = true
-	k.latest, k.Reason = time.Now(), azstorage.Brief(err)
+	k.latest = time.Now()
 	if k.State == BreakerHalfOpen || k.State == BreakerClosed && k.row >= opensAfter {
 		k.misled = k.misled || k.State == BreakerClosed && k.pause > 0
-		b.open(k)
+		b.open(k, err)
 	}
 }
 
@@ -147,8 +147,8 @@ func (b *breakers) retry(k *breaker) {
 	defer b.mu.Unlock()
 	switch {
 	case err != nil:
-		k.latest, k.Reason = time.Now(), azstorage.Brief(err)
-		b.open(k)
+		k.latest = time.Now()
+		b.open(k, err)
 	case b.probes[k.Dependency] == nil || k.misled:
 		k.State = BreakerHalfOpen
 		b.announce()
@@ -195,7 +195,8 @@ func (b *breakers) find(dependency string) *breaker {
 }
 
 // open stops the receiving until the retry after a pause.
-func (b *breakers) open(k *breaker) {
+func (b *breakers) open(k *breaker, err error) {
+	k.Reason = azstorage.Brief(err)
 	if k.State == BreakerClosed {
 		k.Since = time.Now()
 		b.log.Warn("trouble: no more items are received", "dependency", k.Dependency, "error", k.Reason)
@@ -218,6 +219,7 @@ func (b *breakers) open(k *breaker) {
 func (b *breakers) close(k *breaker) {
 	k.State, k.row = BreakerClosed, opensAfter-1
 	b.log.Info("trouble is over: items are received", "dependency", k.Dependency, "lasted", time.Since(k.Since).Round(time.Millisecond))
+	k.Since, k.Reason = time.Time{}, ""
 	b.announce()
 }
 
@@ -276,11 +278,7 @@ func (b *breakers) stats() []BreakerStats {
 	defer b.mu.Unlock()
 	var list []BreakerStats
 	for _, dependency := range slices.Sorted(maps.Keys(b.all)) {
-		s := b.all[dependency].BreakerStats
-		if s.State == BreakerClosed {
-			s.Since, s.Reason = time.Time{}, ""
-		}
-		list = append(list, s)
+		list = append(list, b.all[dependency].BreakerStats)
 	}
 	return list
 }

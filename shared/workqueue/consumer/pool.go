@@ -49,11 +49,6 @@ type slotRequest struct {
 func (p *pool) take(ctx context.Context, q *queueState, want int) (*slotRequest, error) {
 	r := p.request(q, want)
 	select {
-	case <-r.granted: // also when ctx has ended
-		return r, nil
-	default:
-	}
-	select {
 	case <-r.granted:
 		return r, nil
 	case <-ctx.Done():
