@@ -133,8 +133,7 @@ func (l *Lease) HasRoom(change func(*workitem.Item)) bool {
 	defer l.mu.Unlock()
 	item := l.item
 	change(&item)
-	item.History, item.LastError = "", ""
-	_, err := encode(item)
+	_, err := fitting(item)
 	return !errors.Is(err, ErrTooLarge)
 }
 
@@ -182,13 +181,20 @@ func (l *Lease) recorded(record func(*workitem.Item)) (string, error) {
 		return l.text, nil
 	}
 	record(&l.item)
-	text, err := encode(l.item)
-	if errors.Is(err, ErrTooLarge) { // the counters decide what becomes of it, the texts do not
-		l.item.History, l.item.LastError = "", ""
-		text, err = encode(l.item)
-	}
+	text, err := fitting(l.item)
 	if errors.Is(err, ErrTooLarge) { // see HasRoom
 		return l.text, nil
+	}
+	return text, err
+}
+
+// fitting is encode without the texts of failures when they do not fit: the counters decide
+// what becomes of an item, the texts do not.
+func fitting(item workitem.Item) (string, error) {
+	text, err := encode(item)
+	if errors.Is(err, ErrTooLarge) {
+		item.History, item.LastError = "", ""
+		text, err = encode(item)
 	}
 	return text, err
 }

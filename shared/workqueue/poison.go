@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
+	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
@@ -131,7 +131,7 @@ func (l *Lease) setAside(ctx context.Context, text, reason string) error {
 // poisonRow returns the row of a message, or [ErrNoPoison].
 func (q *Queue) poisonRow(ctx context.Context, messageID string) (row poisonRow, _ error) {
 	e, err := q.poisonedRows.Get(ctx, q.spec.Name, messageID)
-	if errors.Is(err, tablestore.ErrNotFound) || azstorage.HasCode(err, aztables.TableNotFound) {
+	if errors.Is(err, tablestore.ErrNotFound) || errors.Is(err, tablestore.ErrLimit) || azstorage.HasCode(err, aztables.TableNotFound) {
 		err = ErrNoPoison
 	}
 	if err != nil {
@@ -254,19 +254,13 @@ func (q *Queue) removeCopy(ctx context.Context, row poisonRow) error {
 	return nil
 }
 
-// poisonID is the name of a queue and a message's id, which the service makes.
-var poisonID = regexp.MustCompile(`^([a-z0-9-]{3,63})~([0-9A-Za-z-]{1,64})$`)
-
 // poisoned finds a poison item and its queue, which may be one that is declared no more.
 func (qs *Queues) poisoned(ctx context.Context, id string) (q *Queue, row poisonRow, err error) {
-	match := poisonID.FindStringSubmatch(id)
-	if match == nil {
-		return nil, row, fmt.Errorf("poisoned item %q: %w", id, ErrNoPoison)
-	}
-	q = qs.byName[match[1]]
+	queue, messageID, _ := strings.Cut(id, "~")
+	q = qs.byName[queue]
 	if q == nil {
-		q = Open(qs.account, Spec{Name: match[1]})
+		q = Open(qs.account, Spec{Name: queue})
 	}
-	row, err = q.poisonRow(ctx, match[2])
+	row, err = q.poisonRow(ctx, messageID)
 	return q, row, err
 }
