@@ -5,6 +5,12 @@ package provision
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
 
 	"github.com/cutroom/cutroom/shared/apikeys"
 	"github.com/cutroom/cutroom/shared/audit"
@@ -42,4 +48,67 @@ func Ensure(ctx context.Context, account *azstorage.Account, queues *workqueue.Q
 		return err
 	}
 	return account.Ensure(ctx, Containers, nil, Tables)
+}
+
+// A role assignment on Azure counts some minutes after it was made, so a role that is
+// deployed together with its rights is refused at first.
+const (
+	rightsPatience = 10 * time.Minute
+	rightsPause    = 5 * time.Second
+	wrongKey       = "AuthenticationFailed" // storage's code for a signature that does not match
+)
+
+// Await is Ensure for the start of a role: while rights are missing (403) it asks again,
+// for ten minutes. Meanwhile the role is alive and not ready: addrs, which are its
+// listeners', answer /livez with 200 and all else with 503 and the reason. They are free
+// again when it returns. Safe to repeat. A wrong key fails at once.
+func Await(ctx context.Context, account *azstorage.Account, queues *workqueue.Queues, addrs ...string) error {
+	return await(ctx, rightsPatience, rightsPause, addrs, func() error { return Ensure(ctx, account, queues) })
+}
+
+func await(ctx context.Context, patience, pause time.Duration, addrs []string, ensure func() error) error {
+	err := ensure()
+	if !refused(err) {
+		return err
+	}
+	stop, failed := answerNotReady(ctx, addrs)
+	if failed != nil {
+		return errors.Join(err, failed)
+	}
+	defer stop()
+	for began := time.Now(); refused(err) && time.Since(began) < patience; err = ensure() {
+		slog.WarnContext(ctx, "storage refuses this role so far; a new assignment counts after some minutes", "error", err)
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for rights: %w", ctx.Err())
+		case <-time.After(pause):
+		}
+	}
+	return err
+}
+
+// refused tells rights that are missing, which may come, from a wrong key, which stays wrong.
+func refused(err error) bool {
+	status, code, answered := azstorage.Describe(err)
+	return answered && status == http.StatusForbidden && code != wrongKey
+}
+
+// answerNotReady listens until stop is called.
+func answerNotReady(ctx context.Context, addrs []string) (stop func(), _ error) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/livez" {
+			http.Error(w, "storage refuses this role's identity so far", http.StatusServiceUnavailable)
+		}
+	})
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	for _, addr := range addrs {
+		var config net.ListenConfig
+		l, err := config.Listen(ctx, "tcp", addr)
+		if err != nil {
+			_ = server.Close()
+			return nil, fmt.Errorf("listen while rights are missing: %w", err)
+		}
+		go func() { _ = server.Serve(l) }()
+	}
+	return func() { _ = server.Close() }, nil
 }
