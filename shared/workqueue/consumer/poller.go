@@ -12,10 +12,9 @@ import (
 const (
 	firstIdlePoll = 100 * time.Millisecond
 	// Lanes other than 0 are used only while lane 0 is busy (see workqueue.Queues.Lane). To
-	// save requests they are polled less often: dozing times less while only lanes 0 have had a
-	// message within laneAwake, and every AsleepPoll when no lane of any queue has had one.
+	// save requests they are polled every AsleepPoll when no lane of any queue has had a message
+	// within laneAwake.
 	laneAwake = time.Minute
-	dozing    = 2
 )
 
 // AsleepPoll is the pause between two looks at a lane other than 0 while no lane of any
@@ -37,35 +36,19 @@ type queuePoller struct {
 // lanes are the pollers of all queues that have lanes. A message in one wakes the others.
 type lanes struct {
 	pollers []*queuePoller
-	any     latest // message in any of them
-	side    latest // message in a lane other than 0
+	latest  atomic.Int64 // message in any of them: Unix nanoseconds
 }
 
-// latest is when something happened last, in Unix nanoseconds.
-type latest struct{ at atomic.Int64 }
-
-// now notes that it happens, and reports whether the time before is longer ago than
-// laneAwake.
-func (t *latest) now() (first bool) {
-	before := t.at.Swap(time.Now().UnixNano())
-	return time.Since(time.Unix(0, before)) > laneAwake
-}
-
-func (t *latest) awake() bool { return time.Since(time.Unix(0, t.at.Load())) <= laneAwake }
+func awake(latest int64) bool { return time.Since(time.Unix(0, latest)) <= laneAwake }
 
 // sleeping reports whether this lane is polled every AsleepPoll only.
-func (l *queuePoller) sleeping() bool { return l.queue.Spec().Lane() > 0 && !l.lanes.any.awake() }
+func (l *queuePoller) sleeping() bool {
+	return l.queue.Spec().Lane() > 0 && !awake(l.lanes.latest.Load())
+}
 
-// found notes that the queue had a message, and wakes the other lanes if they sleep or doze.
+// found notes that the queue had a message, and wakes the other lanes if they sleep.
 func (l *queuePoller) found() {
-	if !l.queue.Spec().Laned {
-		return
-	}
-	wake := l.lanes.any.now()
-	if l.queue.Spec().Lane() > 0 {
-		wake = l.lanes.side.now() || wake
-	}
-	if !wake {
+	if !l.queue.Spec().Laned || awake(l.lanes.latest.Swap(time.Now().UnixNano())) {
 		return
 	}
 	for _, other := range l.lanes.pollers {
@@ -165,9 +148,6 @@ func (l *queuePoller) longestIdle() time.Duration {
 		return min(AsleepPoll, l.queue.Visibility())
 	}
 	longest := l.queue.Spec().MaxIdlePoll
-	if l.queue.Spec().Lane() > 0 && !l.lanes.side.awake() {
-		longest = min(dozing*longest, AsleepPoll)
-	}
 	if l.stats().Length > 0 {
 		longest = min(longest, time.Second)
 	}
