@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -69,7 +70,7 @@ const (
 // laneLengths remembers how many messages are in each lane, summed over all queues.
 type laneLengths struct {
 	mu     sync.Mutex
-	readAt [Lanes]time.Time
+	readAt time.Time
 	length [Lanes]int64
 	sent   *lru.Cache[string, sending] // by customer
 }
@@ -91,26 +92,24 @@ type sending struct {
 // So a customer who sends much fills at most two lanes, and others find a lane that is
 // nearly empty.
 //
-// The lengths are read at most once a second, and those of the other lanes only while
-// lane 0 is not short: a user waits for the answer. What a customer sent is counted in
-// this process only. When the lengths cannot be read the choice is still a valid lane,
-// perhaps not the shortest.
+// The lengths are read at most once a second: a user waits for the answer. What a customer
+// sent is counted in this process only. When the lengths cannot be read the choice is still
+// a valid lane, perhaps not the shortest.
 func (qs *Queues) Lane(ctx context.Context, customer string, urgent bool) (lane int, bulk bool) {
 	l := &qs.lanes
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	lately := l.note(customer)
-	qs.measure(ctx, 0)
+	qs.measure(ctx)
 	if l.length[0] > shortLane {
-		open := make([]int, Lanes)
-		for lane := range open {
-			open[lane] = lane
+		bulk = !urgent && lately > quietJobs
+		two := twoLanes(customer)
+		lane = two[0]
+		for other := range Lanes {
+			if l.length[other] < l.length[lane] && (!bulk || slices.Contains(two, other)) {
+				lane = other
+			}
 		}
-		qs.measure(ctx, open[1:]...)
-		if bulk = !urgent && lately > quietJobs; bulk {
-			open = twoLanes(customer)
-		}
-		lane = slices.MinFunc(open, func(a, b int) int { return cmp.Compare(l.length[a], l.length[b]) })
 	}
 	l.length[lane]++ // an estimate of its messages, until the lengths are read again
 	return lane, bulk
@@ -128,40 +127,33 @@ func (l *laneLengths) note(customer string) int {
 	return s.jobs
 }
 
-// measure reads the lengths of some lanes, in parallel, unless that was done a short time ago.
-// After a failure no lane is read for that time: senders must not wait for one timeout after
-// the other. The caller holds mu.
-func (qs *Queues) measure(ctx context.Context, lanes ...int) {
+// measure reads the lengths of all lanes, in parallel, unless that was tried a short time
+// ago: senders must not wait for one timeout after the other. The caller holds mu.
+func (qs *Queues) measure(ctx context.Context) {
 	l := &qs.lanes
-	if time.Since(l.readAt[lanes[0]]) < lengthsFor {
+	if time.Since(l.readAt) < lengthsFor {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	var mu sync.Mutex
-	var sum [Lanes]int64
+	var sum [Lanes]atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
 	for _, spec := range qs.specs {
-		if !spec.Laned || !slices.Contains(lanes, spec.lane) {
-			continue
+		if spec.Laned {
+			group.Go(func() error {
+				state, err := qs.byName[spec.Name].Length(ctx)
+				sum[spec.lane].Add(state.Length)
+				return err
+			})
 		}
-		group.Go(func() error {
-			state, err := qs.byName[spec.Name].Length(ctx)
-			mu.Lock()
-			defer mu.Unlock()
-			sum[spec.lane] += state.Length
-			return err
-		})
 	}
 	failed := group.Wait() != nil
 	for lane := range Lanes {
-		if failed || slices.Contains(lanes, lane) {
-			l.readAt[lane] = time.Now()
-		}
-		if !failed && slices.Contains(lanes, lane) {
-			l.length[lane] = sum[lane]
+		if !failed {
+			l.length[lane] = sum[lane].Load()
 		}
 	}
+	l.readAt = time.Now()
 }
 
 // twoLanes returns two different lanes out of 1 to Lanes-1. The same customer gets
