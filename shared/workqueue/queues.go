@@ -61,7 +61,7 @@ func (qs *Queues) Ensure(ctx context.Context) error {
 		return err
 	}
 	missing := slices.DeleteFunc(namesOf(qs.specs), func(name string) bool {
-		return slices.ContainsFunc(there, func(l Listed) bool { return l.Name == qs.account.Name(name) })
+		return slices.Contains(there, qs.account.Name(name))
 	})
 	return qs.account.Ensure(ctx, containers, missing, []string{PoisonTable})
 }
@@ -122,26 +122,17 @@ func (qs *Queues) sent(queue string) {
 	}
 }
 
-// Listed is a queue that exists in the account under the stack's prefix.
-type Listed struct {
-	Name   string // as in the account, with the prefix
-	Policy Policy
-}
-
-// List asks the service which queues of this stack exist. Queues that only an older
-// version declares are among them (paper row Q10).
-func (qs *Queues) List(ctx context.Context) ([]Listed, error) {
-	var found []Listed
-	pager := qs.account.ServiceQueues().NewListQueuesPager(&azqueue.ListQueuesOptions{
-		Prefix: new(qs.account.Name("")), Include: azqueue.ListQueuesInclude{Metadata: true},
-	})
+// List asks the service which queues of this stack exist, and returns their names in the
+// account. Queues that only an older version declares are among them (paper row Q10).
+func (qs *Queues) List(ctx context.Context) (found []string, _ error) {
+	pager := qs.account.ServiceQueues().NewListQueuesPager(&azqueue.ListQueuesOptions{Prefix: new(qs.account.Name(""))})
 	for pager.More() {
 		page, err := pager.NextPage(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("list queues: %w", err)
 		}
 		for _, q := range page.Queues {
-			found = append(found, Listed{Name: *q.Name, Policy: readPolicy(q.Metadata)})
+			found = append(found, *q.Name)
 		}
 	}
 	return found, nil
