@@ -227,8 +227,8 @@ func tryOnce(req *policy.Request, timeout, patience time.Duration) (*http.Respon
 	return resp, nil
 }
 
-// streamedBody is an answer that is read after its call, and counts what is read. A read that fails, or that brings
-// nothing for as long as patience, is trouble of the service.
+// streamedBody is an answer that is read after its call, and counts what is read. A read
+// that fails, or that brings nothing for as long as patience, is trouble of the service.
 type streamedBody struct {
 	io.ReadCloser
 	ctx      context.Context // of the try

@@ -155,7 +155,7 @@ func (u *UnreadableRows) List(ctx context.Context, limit int, token string) (row
 // version is the row's ETag now, or empty when it is gone.
 func (u *UnreadableRows) version(ctx context.Context, row Unreadable) (string, error) {
 	reply, err := u.account.Table(row.Table).GetEntity(ctx, row.PartitionKey, row.RowKey, nil)
-	if azstorage.HasCode(err, aztables.ResourceNotFound) {
+	if azstorage.HasCode(err, aztables.ResourceNotFound, aztables.EntityNotFound) {
 		return "", nil
 	}
 	return string(reply.ETag), err
