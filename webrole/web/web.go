@@ -1,6 +1,6 @@
 // Package web holds what the pages are made of: templates, style, and scripts that
-// package bundle makes from the TypeScript in src. All of it is embedded. hls.js and
-// js-md5 are copies of their published files (see package.json and vendor.mjs).
+// package bundle makes from the TypeScript in src. All of it is embedded. hls.js,
+// js-md5 and idiomorph are copies of their published files (see package.json and vendor.mjs).
 //
 // To change a script: edit src, then `go generate ./webrole/web`. Types are checked by
 // `npm ci && npm run check` here, and by `make test`; those of the API are made from

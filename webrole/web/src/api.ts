@@ -15,7 +15,6 @@ export type ImportReport = Schemas['ImportReport'];
 export type BoardEvent = Schemas['BoardEvent'];
 export type BoardQueue = Schemas['BoardQueue'];
 export type BoardLane = Schemas['BoardLane'];
-export type BoardMessage = Schemas['BoardMessage'];
 export type BoardTask = Schemas['BoardTask'];
 export type BoardWorker = Schemas['BoardWorker'];
 export type BoardSample = Schemas['BoardSample'];
@@ -25,12 +24,10 @@ export interface List<T> { items: T[]; nextPageToken?: string }
 
 export class Problem extends Error {
   readonly code: string;
-  readonly status: number;
 
-  constructor(body: { code?: string; detail?: string; title?: string }, status: number) {
-    super(body.detail || body.title || `HTTP ${status}`);
-    this.code = body.code || '';
-    this.status = status;
+  constructor({ code = '', detail, title }: { code?: string; detail?: string; title?: string }, readonly status: number) {
+    super(detail || title || `HTTP ${status}`);
+    this.code = code;
   }
 }
 
@@ -76,10 +73,8 @@ const mostTries = 8;
 
 // rest waits before the next try, longer each time, or until the network is back.
 export async function rest(tries: number) {
-  const over = new AbortController();
-  const back = new Promise((done) => { addEventListener('online', done, { signal: over.signal }); });
+  const back = new Promise((done) => { addEventListener('online', done, { once: true }); });
   await Promise.race([back, sleep(Math.min(longestPause, 500 * 2 ** tries) * (0.8 + 0.4 * Math.random()))]);
-  over.abort();
 }
 
 // hopeless reports whether so many tries are enough. Without a network none is.
@@ -127,27 +122,9 @@ export function $<T extends HTMLElement = HTMLElement>(id: string): T {
 export const field = (id: string) => $<HTMLInputElement>(id);
 
 // Announces a text, to screen readers too; the same text once.
-export function say(text: string) {
-  const status = $('status');
+export function say(text: string, id = 'status') {
+  const status = $(id);
   if (status.textContent !== text) status.textContent = text;
-}
-
-type Attributes = Record<string, string | number | boolean | undefined>;
-
-export function element<K extends keyof HTMLElementTagNameMap>(name: K, attributes: Attributes = {}, ...children: (Node | string)[]): HTMLElementTagNameMap[K] {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (value !== undefined && value !== false) made.setAttribute(key, value === true ? '' : String(value));
-  }
-  made.append(...children);
-  return made;
-}
-
-export function svg<K extends keyof SVGElementTagNameMap>(name: K, attributes: Record<string, string | number>, ...children: (Node | string)[]): SVGElementTagNameMap[K] {
-  const made = document.createElementNS('http://www.w3.org/2000/svg', name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
-  made.append(...children);
-  return made;
 }
 
 export const plural = (n: number, one: string, many = `${one}s`) => `${n.toLocaleString('en')} ${n === 1 ? one : many}`;
@@ -204,6 +181,13 @@ export function stateText(video: Video, exact = false) {
 }
 
 export const settled = (video: Video) => ['ready', 'failed', 'cancelled'].includes(video.state);
+
+// seconds is a time for people, in the largest unit that has some.
+export function seconds(n: number) {
+  const s = Math.round(n);
+  if (s < 100) return `${s} s`;
+  return s < 6000 ? `${Math.round(s / 60)} min` : `${Math.round(s / 3600)} h`;
+}
 
 export function duration(seconds: number) {
   const s = Math.round(seconds);

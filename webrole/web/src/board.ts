@@ -1,12 +1,10 @@
-import { $, type BoardEvent, type BoardQueue, type Poison, Problem, type VideoPage, call, element, message, say } from './api';
-import { ask } from './board/ask';
-import { hue, short } from './board/colour';
+import { $, type BoardEvent, Problem, type VideoPage, call, during, message, say } from './api';
 import { Facts } from './board/facts';
-import { Model } from './board/model';
-import { Picture } from './board/picture';
-import { follow } from './board/stream';
+import { Model, hue, short } from './board/model';
+import { Picture, tokenOf } from './board/picture';
 import { drawTables } from './board/tables';
 import { Words } from './board/words';
+import { draw, html, onPress, rove } from './html';
 
 const model = new Model();
 const words = new Words($('log'), $('voice'));
@@ -14,19 +12,23 @@ const facts = new Facts(model);
 const tables = $<HTMLDetailsElement>('tables');
 let held = false; // the picture stands still; the model goes on
 
-async function act(path: string, done: string) {
-  try {
-    await call('POST', path);
-    say(done);
-  } catch (err) {
-    say(message(err));
-  }
+const act = (path: string, done: string) => call('POST', path).then(() => say(done), (err) => say(message(err)));
+
+// ask puts a question before something that cannot be taken back.
+function ask(question: string, yes: string): Promise<boolean> {
+  const dialog = $<HTMLDialogElement>('ask');
+  $('ask-text').textContent = question;
+  $('ask-yes').textContent = yes;
+  dialog.returnValue = '';
+  dialog.showModal();
+  return new Promise((answer) => {
+    dialog.addEventListener('close', () => answer(dialog.returnValue === 'yes'), { once: true });
+  });
 }
 
-async function pause({ name, paused }: BoardQueue, button: HTMLButtonElement) {
-  button.disabled = true;
-  await act(`/ops/queues/${name}/${paused ? 'resume' : 'pause'}`, paused ? `Queue ${name} is resumed.` : `Queue ${name} is paused. What is in progress is finished.`);
-  button.disabled = false;
+async function pause(name: string, button: HTMLButtonElement) {
+  const paused = model.queues.get(name)?.paused;
+  await during(button, () => act(`/ops/queues/${name}/${paused ? 'resume' : 'pause'}`, paused ? `Queue ${name} is resumed.` : `Queue ${name} is paused. What is in progress is finished.`));
   button.focus();
 }
 
@@ -37,47 +39,41 @@ async function clear(name: string) {
   if (sure) await act(`/ops/queues/${name}/clear`, `Queue ${name} is cleared.`);
 }
 
-async function redrive(id: string, what: string) {
+async function redrive(id: string) {
+  const poison = model.poison.find((p) => p.id === id);
+  const what = `${poison?.step || 'item'} of queue ${poison?.queue}`;
   const sure = await ask(`Put ${what} back on its queue, with all its attempts? Unless what made it fail has changed, it fails again.`, 'Redrive');
   if (sure) await act(`/ops/poison/${encodeURIComponent(id)}/redrive`, `${what} is on its queue again.`);
 }
 
-const actions = {
-  pause: (queue: BoardQueue, button: HTMLButtonElement) => { void pause(queue, button); },
-  clear: (name: string) => { void clear(name); },
-  redrive: (p: Poison) => { void redrive(p.id, `${p.step || 'item'} of queue ${p.queue}`); },
-  follow: (id: string) => {
-    facts.show(id);
-    picture.mark(id);
-    $('follow').focus();
-  },
-};
+function follow(id: string) {
+  facts.show(id);
+  picture.follow(id);
+  if (id) $('follow').focus();
+}
 
-const picture = new Picture(model, actions, $('board-queues'), $('board-workers'), $('board-gone'), $('board-poison'), $('air'));
+onPress({ pause, clear, redrive, follow });
 
-const redrawTables = () => { if (tables.open && live) drawTables(model, actions); };
+const picture = new Picture(model);
+
+const redrawTables = () => { if (tables.open && live) drawTables(model); };
 
 // --- What is above the picture ---
 
 function sums() {
-  let waiting = 0, running = 0;
-  for (const q of model.queues.values()) {
-    for (const l of q.lanes) waiting += l.visible;
-  }
-  for (const t of model.tokens.values()) {
-    if (t.place.kind === 'slot') running++;
-  }
+  const { scale } = model;
   const workers = [...model.workers.values()];
   const silent = workers.filter((w) => w.silent).length;
-  $('sum-waiting').textContent = String(waiting);
-  $('sum-running').textContent = String(running);
-  $('sum-workers').textContent = model.trouble && silent ? 'unknown' : `${workers.length - silent}${silent ? ` + ${silent} silent` : ''}`;
-  $('sum-poison').textContent = String(model.poison.length);
-  const scale = model.scale;
-  $('sum-wanted').textContent = scale ? `${scale.wanted} of ${scale.floor}–${scale.ceiling}` : '–';
+  const sum = {
+    waiting: [...model.queues.values()].flatMap((q) => q.lanes).reduce((sum, lane) => sum + lane.visible, 0),
+    running: [...model.tokens.values()].filter((t) => t.place.kind === 'slot').length,
+    workers: model.trouble && silent ? 'unknown' : `${workers.length - silent}${silent ? ` + ${silent} silent` : ''}`,
+    poison: model.poison.length,
+    wanted: scale ? `${scale.wanted} of ${scale.floor}–${scale.ceiling}` : '–',
+    reads: model.samples.length ? `${model.samples.at(-1)?.readsPerSecond.toFixed(1)}/s` : '–',
+  };
+  for (const [name, value] of Object.entries(sum)) $(`sum-${name}`).textContent = String(value);
   $('scale').textContent = scale ? `${scale.wanted === 1 ? '1 worker is' : `${scale.wanted} workers are`} wanted: ${scale.why}.` : '';
-  const reads = model.samples.at(-1)?.readsPerSecond;
-  $('sum-reads').textContent = reads === undefined ? '–' : `${reads.toFixed(1)}/s`;
 }
 
 const legendMost = 24;
@@ -88,21 +84,14 @@ function legend() {
     if (t.video) videos.set(t.video, (videos.get(t.video) ?? 0) + 1);
   }
   const shown = [...videos].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).slice(0, legendMost).sort((a, b) => (a[0] < b[0] ? -1 : 1));
-  const looks = JSON.stringify([shown.map(([id]) => [id, model.title(id)]), videos.size]);
-  const list = $('legend');
-  if (list.dataset['looks'] === looks) return;
-  list.dataset['looks'] = looks;
-  list.replaceChildren(...shown.map(([id]) => {
-    const mark = element('span', { class: 'mark', 'aria-hidden': true }, short(id));
-    mark.style.setProperty('--hue', String(hue(id)));
-    return element('li', {}, element('a', { href: `/watch/${encodeURIComponent(id)}` }, mark, ' ', model.title(id) || id));
-  }), ...(videos.size > shown.length ? [element('li', { class: 'soft' }, `and ${videos.size - shown.length} more`)] : []));
+  draw($('legend'), html`${shown.map(([id]) => html`<li id="legend-${id}"><a href="/watch/${encodeURIComponent(id)}"><span class="mark" aria-hidden="true" data-style="--hue:${hue(id)}">${short(id)}</span> ${model.title(id) || id}</a></li>`)}
+    ${videos.size > shown.length && html`<li class="soft">and ${videos.size - shown.length} more</li>`}`);
 }
 
 // --- Drawing ---
 
 let due = false; // one frame is asked for
-let sampled = false;
+let drawnAt = 0;
 
 // redraw draws at most once a frame, whatever comes in.
 function redraw() {
@@ -110,28 +99,22 @@ function redraw() {
   due = true;
   requestAnimationFrame(() => {
     due = false;
-    picture.draw(drawnOnce);
-    drawnOnce = true;
+    picture.draw(drawnAt > 0);
     drawnAt = performance.now();
-    if (sampled) picture.samples();
-    sampled = false;
     sums();
     legend();
     facts.draw();
-    rove();
+    settle();
     redrawTables();
   });
 }
-let drawnOnce = false;
-let drawnAt = 0;
 
-// Rings run out in small steps; a loop that measures nothing is enough for that.
+// The keyboard has one stop for all tokens, and arrows between them.
+const settle = rove($('board'), '.token[data-id]', '.lane, .worker, .poisoned');
+
+// Rings run out in small steps.
 setInterval(() => {
-  if (document.hidden || held || !live) return;
-  if (model.expire()) redraw();
-  if (performance.now() - drawnAt < 450) return; // drawing lets them run out too
-  picture.tick();
-  facts.draw();
+  if (!document.hidden && live && (model.expire() || performance.now() - drawnAt >= 450)) redraw();
 }, 500);
 
 // --- The stream ---
@@ -139,9 +122,7 @@ setInterval(() => {
 let live = false;
 
 function hear(event: BoardEvent) {
-  const newest = model.samples.at(-1)?.at;
   const happened = model.apply(event);
-  sampled ||= model.samples.at(-1)?.at !== newest;
   if (!live) {
     live = true;
     $('board').hidden = false;
@@ -170,14 +151,31 @@ async function refused(): Promise<boolean> {
   return false;
 }
 
-follow('/api/v1/ops/events', {
-  event: hear,
-  down() {
+const again = 3000; // ms
+let stream: EventSource | null = null;
+
+// listen looks while the page is visible: a hidden board costs nothing. EventSource comes
+// back by itself after a broken connection, but not after an answer that is no stream.
+function listen() {
+  if (stream || document.hidden) return;
+  const mine = stream = new EventSource('/api/v1/ops/events');
+  mine.addEventListener('snapshot', (e: MessageEvent<string>) => hear(JSON.parse(e.data) as BoardEvent));
+  mine.addEventListener('error', async () => {
+    if (mine !== stream) return;
     live = false;
     $('link').textContent = 'not connected';
     $('link').dataset['state'] = 'away';
-  },
-  refused,
+    if (mine.readyState !== EventSource.CLOSED || await refused() || mine !== stream) return;
+    stream = null;
+    setTimeout(listen, again);
+  });
+}
+listen();
+
+document.addEventListener('visibilitychange', () => {
+  if (!document.hidden) return listen();
+  stream?.close();
+  stream = null;
 });
 
 tables.addEventListener('toggle', redrawTables);
@@ -205,56 +203,15 @@ async function showPresenterView() {
   const { items } = await call<VideoPage>('GET', '/videos?limit=24');
   const film = items.find((v) => v.playable);
   if (!film) return;
-  $('film').replaceChildren(element('iframe', { src: `/embed/${film.id}#play`, title: film.title, allow: 'autoplay; fullscreen' }));
+  draw($('film'), html`<iframe src="/embed/${film.id}#play" title="${film.title}" allow="autoplay; fullscreen"></iframe>`);
   $('film').hidden = false;
 }
 if (new URLSearchParams(location.search).get('view') === 'talk') showPresenterView().catch((err) => say(message(err)));
 
-// --- The keyboard: one stop for all tokens, arrows between them ---
-
-const board = $('board');
-
-const inOrder = () => [...board.querySelectorAll<HTMLButtonElement>('.token:not(.leaving)')];
-
-function rove() {
-  const all = inOrder();
-  const current = all.filter((t) => t.tabIndex === 0);
-  if (current.length === 1) return;
-  for (const t of current) t.tabIndex = -1;
-  const first = all[0];
-  if (first) first.tabIndex = 0;
-}
-
-board.addEventListener('focusin', (e) => {
-  if (!(e.target instanceof HTMLButtonElement) || !e.target.classList.contains('token')) return;
-  for (const t of inOrder()) t.tabIndex = t === e.target ? 0 : -1;
-});
-
-board.addEventListener('keydown', (e) => {
-  const at = e.target;
-  if (!(at instanceof HTMLButtonElement) || !at.classList.contains('token')) return;
-  const all = inOrder();
-  const i = all.indexOf(at);
-  const box = (t: Element | undefined) => t?.closest('.lane, .worker, .poisoned');
-  let to: HTMLButtonElement | undefined;
-  switch (e.key) {
-    case 'ArrowRight': to = all[i + 1]; break;
-    case 'ArrowLeft': to = all[i - 1]; break;
-    case 'ArrowDown': to = all.slice(i).find((t) => box(t) !== box(at)); break;
-    case 'ArrowUp': to = all.slice(0, i).reverse().find((t) => box(t) !== box(at)); break;
-    case 'Home': to = all[0]; break;
-    case 'End': to = all.at(-1); break;
-    default: return;
-  }
-  e.preventDefault();
-  to?.focus();
-});
-
 function unfollow() {
   const { id } = facts;
-  facts.show('');
-  picture.mark('');
-  picture.focusOn(id);
+  follow('');
+  tokenOf(id)?.focus();
 }
 $('follow-close').addEventListener('click', unfollow);
 $('follow').addEventListener('keydown', (e) => { if (e.key === 'Escape') unfollow(); });

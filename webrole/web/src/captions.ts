@@ -1,5 +1,6 @@
 // The captions of a video on its page: a list of languages, and a form that adds one.
-import { $, type Captions, type List, Problem, call, element, field, message, onSubmit, say, sleep } from './api';
+import { $, type Captions, type List, Problem, call, during, field, message, onSubmit, say, sleep } from './api';
+import { draw, html, onPress } from './html';
 
 // chooser is a list of what the player can show: its own menu is hard to reach without a
 // pointer, and differs from browser to browser. It is called with the languages there are.
@@ -9,7 +10,7 @@ function chooser(player: HTMLVideoElement) {
   const tracks = () => [...player.textTracks].filter((t) => t.kind !== 'metadata' && there.includes(t.language));
   const show = () => {
     const list = tracks();
-    choice.replaceChildren(element('option', { value: '' }, 'Off'), ...list.map((t) => element('option', { value: t.language }, t.label || t.language)));
+    draw(choice, html`<option value="">Off</option>${list.map((t) => html`<option value="${t.language}">${t.label || t.language}</option>`)}`);
     choice.value = list.find((t) => t.mode === 'showing')?.language ?? '';
     choice.hidden = $('subtitles-label').hidden = list.length === 0;
   };
@@ -48,15 +49,12 @@ export function setUp(id: string, player: HTMLVideoElement, changed: () => void)
     offer(languages);
     if (offered !== null && offered !== now) changed();
     offered = now;
-    $('languages').replaceChildren(...items.map((c) => {
-      const remove = element('button', { type: 'button', class: 'danger', 'aria-label': `Remove captions ${c.name}` }, 'Remove');
-      remove.onclick = () => { call('DELETE', `/videos/${id}/captions/${c.language}`).then(load).catch((err) => say(message(err))); };
-      return element('li', {}, c.links.media ? element('a', { href: c.links.media, hreflang: c.language }, c.name) : c.name,
-        ` ${about(c)} `, remove);
-    }));
+    draw($('languages'), html`${items.map((c) => html`<li id="captions-${c.language}">${c.links.media ? html`<a href="${c.links.media}" hreflang="${c.language}">${c.name}</a>` : c.name} ${about(c)}
+      <button type="button" class="danger" data-press="remove-captions" data-of="${c.language}" aria-label="Remove captions ${c.name}">Remove</button></li>`)}`);
     return items.some((c) => c.state === 'queued' || c.state === 'running');
   }
 
+  onPress({ 'remove-captions': (language, button) => during(button, async () => { await call('DELETE', `/videos/${id}/captions/${language}`); await load(); }) });
   onSubmit('send-captions', async (form) => {
     const file = field('captions-file').files?.[0];
     if (!file) return;

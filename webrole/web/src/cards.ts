@@ -1,41 +1,42 @@
-// Videos as a list of cards, read from the API page by page.
-import { type Video, type VideoPage, call, element } from './api';
+// Videos as a list, read from the API page by page. The picture of each is its poster, and
+// the moment that the pointer is at.
+import { type Video, type VideoPage, call, message } from './api';
+import { html } from './html';
+import { paint, tileAt } from './storyboard';
 
-export class Cards {
-  private readonly known = new Map<string, { item: HTMLLIElement; looks: string }>();
+const broken = new Set<string>(); // posters that do not come
 
-  // Until the first answer there are grey cards, so that nothing jumps when it comes.
-  constructor(private readonly list: HTMLElement, private readonly make: (video: Video) => HTMLLIElement, ghosts: number) {
-    list.append(...Array.from({ length: ghosts }, () => element('li', { class: 'ghost', 'aria-hidden': 'true' })));
-  }
+export function thumb({ state, durationSeconds, links: { poster, storyboard } }: Video) {
+  const picture = poster && !broken.has(poster) ? html`<img src="${poster}" alt="" loading="lazy">` : html`<span>${state === 'failed' ? 'No picture' : 'No picture yet'}</span>`;
+  return html`<div class="thumb" data-storyboard="${storyboard}" data-seconds="${durationSeconds}">${picture}<div class="tile skim" hidden data-own></div></div>`;
+}
 
-  get empty() { return this.known.size === 0; }
-
-  // settle removes the grey cards.
-  settle() {
-    for (const ghost of this.list.querySelectorAll('.ghost')) ghost.remove();
-    this.list.removeAttribute('aria-busy');
-  }
-
-  // show replaces only the cards that changed, so that focus and pictures stay.
-  show(videos: Video[]) {
-    this.settle();
-    const wanted = new Set(videos.map((v) => v.id));
-    for (const [id, { item }] of this.known) {
-      if (wanted.has(id)) continue;
-      item.remove();
-      this.known.delete(id);
-    }
-    videos.forEach((video, at) => {
-      const known = this.known.get(video.id);
-      let item = this.make(video);
-      const looks = item.outerHTML;
-      if (known?.looks === looks) item = known.item;
-      else known?.item.replaceWith(item);
-      this.known.set(video.id, { item, looks });
-      if (this.list.children[at] !== item) this.list.insertBefore(item, this.list.children[at] ?? null);
-    });
-  }
+// setUpThumbs makes those in a list show the moment of a video that the pointer is at, from
+// left to right.
+export function setUpThumbs(list: HTMLElement) {
+  const find = (event: Event) => (event.target as Element).closest<HTMLElement>('.thumb');
+  list.addEventListener('error', ({ target }) => {
+    if (!(target instanceof HTMLImageElement)) return;
+    broken.add(target.getAttribute('src') ?? '');
+    target.remove();
+  }, true);
+  const skim = async (thumb: HTMLElement, x: number) => {
+    const box = thumb.getBoundingClientRect();
+    const tile = await tileAt(thumb.dataset.storyboard, (x - box.left) / box.width * Number(thumb.dataset.seconds));
+    const picture = thumb.querySelector<HTMLElement>('.skim');
+    if (!tile || !picture || !thumb.matches(':hover')) return;
+    paint(picture, tile);
+    picture.style.scale = String(box.width / tile.width);
+    picture.hidden = false;
+  };
+  list.addEventListener('pointermove', (event) => {
+    const thumb = find(event);
+    if (thumb) skim(thumb, event.clientX).catch((err) => console.info('storyboard', message(err)));
+  });
+  list.addEventListener('pointerout', (event) => {
+    const thumb = find(event);
+    if (!thumb?.contains(event.relatedTarget as Node | null)) thumb?.querySelector('.skim')?.toggleAttribute('hidden', true);
+  });
 }
 
 // readPages reads so many pages of a list, and returns the token of the next; empty after

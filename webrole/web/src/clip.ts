@@ -1,5 +1,6 @@
 // Makes a clip of what is shown: a file of its own, with a link that one can pass on.
-import { $, type Clip, call, element, onSubmit, sleep } from './api';
+import { $, type Clip, call, onSubmit, sleep } from './api';
+import { draw, html } from './html';
 
 // makeClip asks for a clip and waits until it is there. It returns the address of its file.
 export async function makeClip(path: string, body: object): Promise<string> {
@@ -25,7 +26,7 @@ export function setUp(id: string, player: HTMLVideoElement) {
   onSubmit('make-clip', async () => {
     said.textContent = 'Making it…';
     const media = await makeClip(`/videos/${id}/clips`, { startSeconds: Number(from.value), durationSeconds: Number(length.value) });
-    said.replaceChildren(element('a', { href: media }, 'Watch the clip'), ', or ', element('a', { href: media, download: 'clip.mp4' }, 'download it'), '.');
+    draw(said, html`<a href="${media}">Watch the clip</a>, or <a href="${media}" download="clip.mp4">download it</a>.`);
   }, (text) => { said.textContent = text; });
   return (ready: boolean) => {
     if (ready && button.disabled) said.textContent = '';

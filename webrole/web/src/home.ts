@@ -1,25 +1,19 @@
-import { $, type Facets, type Video, type VideoPage, call, duration, element, message, onSubmit, plural, poll, say, stateText } from './api';
-import { Cards, readPages } from './cards';
-import { thumb } from './thumb';
+import { $, type Facets, type Video, type VideoPage, call, duration, message, onSubmit, plural, poll, say, stateText } from './api';
+import { readPages, setUpThumbs, thumb } from './cards';
+import { type Part, draw, html, onPress } from './html';
 
-const cards = new Cards($('videos'), card, 6);
 const filters = ['tag', 'channel', 'actor']; // what a search is narrowed down by
 let query = words(new URLSearchParams(location.search));
 let asked = 0; // how many lists were asked for: of two answers the later question's counts
 let pages = 1;
-let next = '';
 
 function card(video: Video) {
   const facts = [stateText(video)];
   if (video.durationSeconds) facts.push(duration(video.durationSeconds));
   if (video.channel !== 'main') facts.push(video.channel);
-  const article = element('article', { class: 'card' },
-    element('a', { href: video.links.watch }, thumb(video), element('h2', {}, video.title)),
-    element('p', {}, facts.join(' · ')));
-  if (video.state === 'processing') {
-    article.append(element('progress', { 'aria-label': `Processing of ${video.title}` }));
-  }
-  return element('li', { 'data-id': video.id, 'data-state': video.state }, article);
+  return html`<li id="video-${video.id}" data-id="${video.id}" data-state="${video.state}"><article class="card">
+    <a href="${video.links.watch}">${thumb(video)}<h2>${video.title}</h2></a><p>${facts.join(' · ')}</p>
+    ${video.state === 'processing' && html`<progress aria-label="Processing of ${video.title}"></progress>`}</article></li>`;
 }
 
 // words is the part of a page's address that a search is made of; null for none.
@@ -50,9 +44,10 @@ function showCorrection(better: Record<string, string> | undefined) {
   $('mean').hidden = !better;
   if (!better) return;
   const typed = [...(query?.values() ?? [])].join(' ');
-  const link = element('a', { href: `/?${new URLSearchParams(better)}` }, Object.values(better).join(' '));
-  $('mean').replaceChildren(`Nothing holds “${typed}”. Did you mean `, link, '? This is what was found for it.');
+  draw($('mean'), html`Nothing holds “${typed}”. Did you mean <a href="/?${String(new URLSearchParams(better))}">${Object.values(better).join(' ')}</a>? This is what was found for it.`);
 }
+
+const chip = (name: string, value: string, text: string, label: Part = '') => html`<a class="chip" href="${changed(name, value)}" ${label}>${text}</a> `;
 
 // Counting reads up to a thousand rows, so it is done on request.
 async function showFacets() {
@@ -63,14 +58,12 @@ async function showFacets() {
   params.set('limit', '1');
   const { facets } = await call<{ facets: Facets }>('GET', `/search?${params}`);
   if (mine !== query) return; // the user has typed on
-  const chips: (Node | string)[] = [];
-  for (const [name, found] of [['tag', facets.tags], ['channel', facets.channels], ['actor', facets.actors]] as const) {
-    if (query?.get(name)) continue;
-    chips.push(...found.slice(0, 8).map((f) => element('a', { class: 'chip', href: changed(name, f.value) }, `${name}: ${f.value} (${f.count})`)));
-  }
+  const chips: Part[] = ([['tag', facets.tags], ['channel', facets.channels], ['actor', facets.actors]] as const)
+    .filter(([name]) => !query?.get(name))
+    .flatMap(([name, found]) => found.slice(0, 8).map((f) => chip(name, f.value, `${name}: ${f.value} (${f.count})`)));
   if (!chips.length) chips.push('Nothing to narrow down by.');
   else if (!facets.complete) chips.push(`Counted over the newest ${facets.hitsCounted}.`);
-  narrow.replaceWith(...chips);
+  showFilters(html`${chips}`);
 }
 
 async function load() {
@@ -86,26 +79,25 @@ async function load() {
     cost.requests += page.requests ?? 0;
   });
   if (mine !== asked) return; // the user has typed on
-  next = token;
-  $('more').hidden = !next;
-  cards.show(videos);
+  $('more').hidden = !token;
+  draw($('videos'), html`${videos.map(card)}`);
+  $('videos').removeAttribute('aria-busy');
   if (query) showCorrection(better);
   if (query && videos.length === 0) say('Nothing was found. Fewer words find more, and the beginning of a word is enough.');
-  else if (query && !ofChannel(query)) say(`${videos.length}${next ? ' or more' : ''} found; ${cost.read} index rows read in ${plural(cost.requests, 'request')}`);
+  else if (query && !ofChannel(query)) say(`${videos.length}${token ? ' or more' : ''} found; ${cost.read} index rows read in ${plural(cost.requests, 'request')}`);
   else say('');
   $('empty').hidden = videos.length > 0 || query !== null;
 }
 
-const narrow = element('button', { type: 'button' }, 'Narrow down');
-narrow.addEventListener('click', () => { showFacets().catch((err) => say(message(err))); });
+onPress({ narrow: () => { showFacets().catch((err) => say(message(err))); } });
 
 // showFilters offers to drop each part of the search and to add others.
-function showFilters() {
+function showFilters(others = html`<button type="button" data-press="narrow">Narrow down</button>`) {
   const params = query ?? new URLSearchParams();
-  $('facets').replaceChildren(...filters.flatMap((name) => {
+  draw($('facets'), html`${filters.map((name) => {
     const value = params.get(name);
-    return value ? [element('a', { class: 'chip', href: changed(name, ''), 'aria-label': `Without ${name} ${value}` }, `${name}: ${value} ×`)] : [];
-  }), narrow);
+    return value ? chip(name, '', `${name}: ${value} ×`, html`aria-label="Without ${name} ${value}"`) : '';
+  })}${others}`);
   $('facets').hidden = !query;
   $('introduction').hidden = query !== null;
   $('order').hidden = !ofChannel(query);
@@ -157,4 +149,5 @@ $('more').addEventListener('click', () => {
   pages++;
   load().catch((err) => say(message(err)));
 });
+setUpThumbs($('videos'));
 poll(3000, load);

@@ -1,6 +1,7 @@
 // The journey of a video below its player: every attempt and every wait of every step
 // on one time axis, in pictures and in words, and what it cost.
-import { $, type Video, bytes as size, call, element, message, plural, settled, type Schemas } from './api';
+import { $, type Video, bytes as size, call, message, plural, settled, type Schemas } from './api';
+import { draw, html, row as tableRow, rove } from './html';
 
 type Journey = Schemas['Journey'];
 type Cost = Schemas['Cost'];
@@ -89,134 +90,27 @@ function ticks(length: number, room: number) {
   return at;
 }
 
-// Waterfall draws rows of bars in an element with role grid. One bar can be reached
-// with the tab key, the others from there with the arrow keys.
-class Waterfall {
-  private rows: Row[] = [];
-  private length = 0; // of the axis, in seconds
-  private at = { row: 0, bar: 0 }; // the bar that the tab key reaches
-  private readonly axis = element('div', { class: 'axis', 'aria-hidden': 'true' });
-  private readonly lines: HTMLElement[] = [];
-
-  constructor(private readonly grid: HTMLElement, axis: HTMLElement, private readonly tell: (words: string) => void) {
-    axis.replaceChildren(this.axis);
-    new ResizeObserver(() => this.drawAxis()).observe(axis);
-    grid.addEventListener('keydown', (event) => this.key(event));
-    for (const kind of ['pointerover', 'focusin']) grid.addEventListener(kind, (event) => this.point(event.target));
-    grid.addEventListener('click', (event) => this.point(event.target, true));
-  }
-
-  draw(rows: Row[], length: number) {
-    this.rows = rows;
-    this.length = length;
-    this.drawAxis();
-    while (this.lines.length > rows.length) this.lines.pop()?.remove();
-    rows.forEach((row, r) => this.drawRow(row, r, length || 1));
-    this.settle();
-  }
-
-  private drawAxis() {
-    const room = Math.max(2, Math.floor(this.axis.clientWidth / 72));
-    const shown = ticks(this.length, room).filter((t) => t < this.length * 0.95 || t === 0); // one at the very end has no room
-    this.axis.replaceChildren(...shown.map((t) => {
-      const tick = element('span', {}, t >= 120 && t % 60 === 0 ? `${t / 60} min` : `${t} s`);
-      tick.style.left = `${this.length ? t / this.length * 100 : 0}%`;
-      return tick;
-    }));
-  }
-
-  private drawRow(row: Row, r: number, length: number) {
-    let line = this.lines[r];
-    if (!line) {
-      line = element('div', { role: 'row', class: 'run' }, element('div', { role: 'rowheader', class: 'run-name' }), element('div', { role: 'presentation', class: 'track' }));
-      this.lines.push(line);
-      this.grid.append(line);
-    }
-    line.dataset.state = row.item.state;
-    const [name, track] = [...line.children] as [HTMLElement, HTMLElement];
-    if (name.textContent !== row.name) name.textContent = row.name;
-    while (track.children.length > row.bars.length) track.lastElementChild?.remove();
-    row.bars.forEach((bar, b) => {
-      let box = track.children[b] as HTMLElement | undefined;
-      if (!box) {
-        box = element('div', { role: 'gridcell', class: 'bar', tabindex: -1 });
-        track.append(box);
-      }
-      box.dataset.kind = bar.kind;
-      const label = `${marks[bar.kind]} ${bar.label}`.trim();
-      if (box.textContent !== label) box.textContent = label;
-      if (box.getAttribute('aria-label') !== bar.words) box.setAttribute('aria-label', bar.words);
-      box.style.left = `${bar.from / length * 100}%`;
-      box.style.width = `${Math.max(0, bar.to - bar.from) / length * 100}%`;
-    });
-  }
-
-  private box(row: number, bar: number) {
-    return this.lines[row]?.lastElementChild?.children[bar] as HTMLElement | undefined;
-  }
-
-  // settle keeps exactly one bar in the order of the tab key.
-  private settle() {
-    if (!this.box(this.at.row, this.at.bar)) {
-      const row = Math.max(0, this.rows.findIndex((r) => r.bars.length > 0));
-      this.at = { row, bar: 0 };
-    }
-    this.lines.forEach((line, r) => [...(line.lastElementChild?.children ?? [])].forEach((box, b) => {
-      const index = r === this.at.row && b === this.at.bar ? 0 : -1;
-      if ((box as HTMLElement).tabIndex !== index) (box as HTMLElement).tabIndex = index;
-    }));
-  }
-
-  private point(target: EventTarget | null, focus = false) {
-    if (!(target instanceof HTMLElement) || !target.classList.contains('bar')) return;
-    this.tell(target.getAttribute('aria-label') ?? '');
-    if (focus) target.focus();
-    if (document.activeElement !== target) return;
-    const row = this.lines.findIndex((line) => line.contains(target));
-    this.at = { row, bar: [...(target.parentElement?.children ?? [])].indexOf(target) };
-    this.settle();
-  }
-
-  private key(event: KeyboardEvent) {
-    const to = this.neighbour(event.key);
-    if (!to) return;
-    event.preventDefault();
-    this.box(to.row, to.bar)?.focus();
-  }
-
-  private neighbour(key: string) {
-    const { row, bar } = this.at;
-    const last = (r: number) => (this.rows[r]?.bars.length ?? 0) - 1;
-    const rowFrom = (from: number, by: number) => {
-      for (let r = from; r >= 0 && r < this.rows.length; r += by) if (last(r) >= 0) return { row: r, bar: Math.min(bar, last(r)) };
-      return null;
-    };
-    switch (key) {
-      case 'ArrowLeft': return bar > 0 ? { row, bar: bar - 1 } : null;
-      case 'ArrowRight': return bar < last(row) ? { row, bar: bar + 1 } : null;
-      case 'ArrowUp': return rowFrom(row - 1, -1);
-      case 'ArrowDown': return rowFrom(row + 1, 1);
-      case 'Home': return rowFrom(0, 1);
-      case 'End': return rowFrom(this.rows.length - 1, -1);
-      default: return null;
-    }
-  }
+// axis is what is above the bars.
+function axis(length: number, room: number) {
+  const shown = ticks(length, room).filter((t) => t < length * 0.95 || t === 0); // one at the very end has no room
+  return html`${shown.map((t) => html`<span data-style="left:${length ? t / length * 100 : 0}%">${t >= 120 && t % 60 === 0 ? `${t / 60} min` : `${t} s`}</span>`)}`;
 }
+
+const line = (row: Row, length: number) => html`<div role="row" class="run" data-state="${row.item.state}">
+  <div role="rowheader" class="run-name">${row.name}</div><div role="presentation" class="track">${row.bars.map((bar) => html`<div role="gridcell" class="bar"
+    tabindex="-1" data-kind="${bar.kind}" aria-label="${bar.words}" data-style="left:${bar.from / length * 100}%;width:${Math.max(0, bar.to - bar.from) / length * 100}%">${`${marks[bar.kind]} ${bar.label}`.trim()}</div>`)}</div></div>`;
 
 // The same in words: a line for each attempt, and one for each run without any.
 function table(rows: Row[]) {
-  return rows.flatMap((row) => {
-    const { item } = row;
+  return rows.flatMap(({ name, item, bars }) => {
     const missing = item.attemptsMade - item.attempts.length;
-    const line = (...cells: string[]) => element('tr', {}, element('th', { scope: 'row' }, row.name), ...cells.map((c) => element('td', {}, c)));
-    if (item.attempts.length === 0) return [line(item.state, missing > 0 ? plural(missing, 'attempt') : '', '', '', '')];
+    if (item.attempts.length === 0) return [tableRow(name, [item.state, missing > 0 && plural(missing, 'attempt'), '', '', ''])];
     return item.attempts.map((a, i) => {
-      const bar = row.bars.filter((b) => b.kind !== 'waiting')[i];
-      const at = bar ? row.bars.indexOf(bar) : -1;
-      const wait = at > 0 && row.bars[at - 1]?.kind === 'waiting' ? row.bars[at - 1] : undefined;
+      const bar = bars.filter((b) => b.kind !== 'waiting')[i];
+      const before = bar && bars[bars.indexOf(bar) - 1];
       const earlier = i === 0 && missing > 0 ? ` (${plural(missing, 'earlier one is', 'earlier ones are')} not kept)` : '';
-      return line(kindWords[a.outcome] + (a.error ? `: ${a.error}` : ''), `${a.number}${earlier}`, a.worker ?? '',
-        wait ? seconds(wait.to - wait.from) : '', bar ? seconds(bar.to - bar.from) : '');
+      return tableRow(name, [kindWords[a.outcome] + (a.error ? `: ${a.error}` : ''), `${a.number}${earlier}`, a.worker,
+        before?.kind === 'waiting' && seconds(before.to - before.from), bar && seconds(bar.to - bar.from)]);
     });
   });
 }
@@ -224,17 +118,10 @@ function table(rows: Row[]) {
 const money = new Intl.NumberFormat('en-US', { style: 'currency', currency: 'USD', maximumSignificantDigits: 3 });
 const number = new Intl.NumberFormat('en');
 
-const lines = (id: string, cells: string[][]) => $(id).replaceChildren(...cells.map(([first = '', ...rest]) => element('tr', {},
-  element('th', { scope: 'row' }, first), ...rest.map((text) => element('td', {}, text)))));
+const lines = (id: string, cells: string[][]) => draw($(id), html`${cells.map(([first, ...rest]) => tableRow(first, rest))}`);
 
-// Where what a price is for has words of its own.
-const kinds: Record<string, string> = { write: 'writes', read: 'reads', list: 'lists', delete: 'deletes' };
-const services: Record<string, string> = { blob: 'Blob', queue: 'Queue', table: 'Table' };
-
-function requestWords(kind: string) {
-  const [service = '', what = ''] = kind.split('.');
-  return `${services[service] ?? service} ${kinds[what] ?? what}`;
-}
+// requestWords are "Blob writes" for "blob.write".
+const requestWords = (kind: string) => `${kind.charAt(0).toUpperCase()}${kind.slice(1).replace('.', ' ')}s`;
 
 function showCost(cost: Cost, open: boolean) {
   const requests = cost.requests.reduce((sum, r) => sum + r.count, 0);
@@ -254,39 +141,49 @@ function showCost(cost: Cost, open: boolean) {
   $('cost-missing').textContent = gone ? `${plural(gone, 'attempt')} ${gone === 1 ? 'is' : 'are'} not counted: lost with the worker.` : '';
 }
 
-// JourneyView is the part of the page that shows it.
-class JourneyView {
-  private readonly waterfall = new Waterfall($('waterfall'), $('axis'), (words) => { $('journey-words').textContent = words; });
-  private shown = '';
+// view shows how a video was made. What it returns draws a journey, and returns how many
+// runs that has.
+function view() {
+  const tell = (target: EventTarget | null) => {
+    const bar = (target as Element).closest<HTMLElement>('.bar');
+    if (bar) $('journey-words').textContent = bar.getAttribute('aria-label');
+    return bar;
+  };
+  const grid = $('waterfall');
+  for (const kind of ['pointerover', 'focusin']) grid.addEventListener(kind, (event) => tell(event.target));
+  grid.addEventListener('click', (event) => tell(event.target)?.focus());
+  const settle = rove(grid, '.bar', '.run');
+  let length = 0; // of the axis, in seconds
+  const drawAxis = () => draw($('axis'), axis(length, Math.max(2, Math.floor($('axis').clientWidth / 72))));
+  new ResizeObserver(drawAxis).observe($('axis'));
 
-  // show draws a journey and returns how many runs it has.
-  show(journey: Journey) {
+  return (journey: Journey) => {
     const rows = rowsOf(journey);
-    const length = (Date.parse(journey.to) - Date.parse(journey.from)) / 1000;
+    length = (Date.parse(journey.to) - Date.parse(journey.from)) / 1000;
     $('journey-picture').hidden = $('journey-table').hidden = rows.length === 0;
     if (rows.length === 0) return 0;
     $('journey-sum').textContent = summary(rows, length);
     $('journey-picture').toggleAttribute('data-long', rows.length > 18); // it scrolls
-    this.waterfall.draw(rows, length);
-    const now = JSON.stringify(journey.items) + (rows.some((r) => r.bars.some((b) => b.to === length)) ? length.toFixed(0) : '');
-    if (now !== this.shown) $('steps').replaceChildren(...table(rows)); // one that stays can be read in peace
-    this.shown = now;
+    drawAxis();
+    draw(grid, html`${rows.map((row) => line(row, length || 1))}`);
+    settle();
+    draw($('steps'), html`${table(rows)}`);
     return rows.length;
-  }
+  };
 }
 
 // setUp shows the journey while its part of the page is in view: that of a long film
 // less often, and the cost, which changes slowly, now and then. What it returns is to be
-// called whenever the video, null before it is known, may have changed.
-export function setUp(id: string, video: () => Video | null) {
-  const view = new JourneyView();
+// called whenever the video, which may not be known yet, may have changed.
+export function setUp(id: string, video: () => Video | undefined) {
+  const show = view();
   let seen = false;
   let looks = 0;
   let pace = 1;
   async function look() {
     const v = video();
     if (!seen || !v || (!settled(v) && looks++ % pace > 0)) return;
-    pace = 1 + Math.floor(view.show(await call<Journey>('GET', `/videos/${id}/journey`)) / 100);
+    pace = 1 + Math.floor(show(await call<Journey>('GET', `/videos/${id}/journey`)) / 100);
     if (v.mayChange && (settled(v) || looks % 4 === 1)) showCost(await call<Cost>('GET', `/videos/${id}/cost`), !settled(v));
   }
   new IntersectionObserver((entries) => {

@@ -2,37 +2,33 @@
 // (docs/lab.md). The section is in the page where there is a lab, and shows itself
 // when that answers. Results are said in words; nothing asks for confirmation,
 // because everything heals.
-import { $, Problem, call, element, message, poll, type Schemas } from './api';
+import { $, Problem, call, message, poll, say, type Schemas } from './api';
+import { type Html, drawAll, html, onPress } from './html';
 
 type Lab = Schemas['Lab'];
-type LabDone = Schemas['LabDone'];
 type LabWorker = Schemas['LabWorker'];
 
-const said = $('lab-said');
+const acting = new Set<string>(); // ids of buttons whose act is not done yet
+let lab: Lab | null = null;
 
-function tell(text: string) {
-  if (said.textContent !== text) said.textContent = text;
-}
+const tell = (text: string) => say(text, 'lab-said');
 
 // act does something, says what came of it, and shows what the bench looks like now.
-async function act(button: HTMLButtonElement | null, fault: string, body: object) {
-  if (button) button.disabled = true;
+async function act(button: HTMLElement | null, fault: string, body: object) {
+  const id = button?.id ?? '';
+  acting.add(id);
+  show();
   try {
-    const done = await call<LabDone>('POST', `/lab/${fault}`, { body });
+    const done = await call<Schemas['LabDone']>('POST', `/lab/${fault}`, { body });
     tell(done.says);
     document.dispatchEvent(new CustomEvent('lab-act', { detail: done.says }));
     await load();
   } catch (err) {
     tell(message(err));
   }
-  if (button) {
-    button.disabled = false;
-    if (document.activeElement === document.body) button.focus(); // a disabled button loses it
-  }
-}
-
-function press(button: HTMLButtonElement, fault: string, body: object) {
-  button.addEventListener('click', () => void act(button, fault, body));
+  acting.delete(id);
+  show();
+  if (document.activeElement === document.body) document.getElementById(id)?.focus(); // a disabled button loses it
 }
 
 const seconds = (until: string) => Math.max(0, Math.ceil((Date.parse(until) - Date.now()) / 1000));
@@ -41,98 +37,89 @@ const texts: Record<LabWorker['state'], string> = {
   running: 'running', starting: 'starting', frozen: 'frozen', stopping: 'giving its messages back', stopped: 'stopped',
 };
 
-// card is what one worker looks like. It is made once, so that focus stays where it is.
-function card(name: string) {
-  const button = (text: string, fault: string, more: object, label: string) => {
-    const made = element('button', { type: 'button', 'aria-label': `${label} ${name}` }, text);
-    press(made, fault, { worker: name, ...more });
-    return made;
-  };
-  const process = [
-    button('Kill', 'kill', {}, 'Kill'), button('Freeze', 'freeze', {}, 'Freeze beyond its lease:'),
-    button('Stop', 'stop', {}, 'Stop and start again:'), button('Remove', 'stop', { stay: true }, 'Remove'),
-  ];
-  const back = element('button', { type: 'button', 'aria-label': `Bring back ${name} or another that is stopped` }, 'Bring back');
-  press(back, 'workers', { action: 'add' });
-  const state = element('span', { class: 'soft' });
-  const root = element('div', { class: 'lab-worker', role: 'group', 'aria-label': name, 'data-worker': name },
-    element('strong', {}, name), state, element('span', { class: 'row' }, ...process, back));
-  const show = (w: LabWorker) => {
-    root.dataset.state = w.state;
-    root.dataset.pid = String(w.pid ?? '');
-    let text = texts[w.state];
-    if (w.until) text += `, wakes in ${seconds(w.until)} s`;
-    if (w.pid) text += ` · process ${w.pid}`;
-    state.textContent = text;
-    for (const b of process) b.hidden = w.state === 'stopped';
-    back.hidden = w.state !== 'stopped';
-  };
-  return { root, show };
+// The faults of a worker: what its button says, what more a screen reader is told, and
+// what is asked of the server.
+const faults = [
+  { text: 'Kill', label: 'Kill', fault: 'kill', more: {} },
+  { text: 'Freeze', label: 'Freeze beyond its lease:', fault: 'freeze', more: {} },
+  { text: 'Stop', label: 'Stop and start again:', fault: 'stop', more: {} },
+  { text: 'Remove', label: 'Remove', fault: 'stop', more: { stay: true } },
+];
+
+const button = (press: string, name: string, text: string, label: string) => {
+  const id = `${press}-${name}`;
+  return html`<button type="button" id="${id}" data-press="${press}" data-of="${name}" aria-label="${label}" ${acting.has(id) && 'disabled'}>${text}</button>`;
+};
+
+function card(w: LabWorker): Html {
+  const wakes = w.until ? `, wakes in ${seconds(w.until)} s` : '';
+  const process = w.pid ? ` · process ${w.pid}` : '';
+  return html`<div id="lab-card-${w.name}" class="lab-worker" role="group" aria-label="${w.name}" data-worker="${w.name}" data-state="${w.state}" data-pid="${w.pid}">
+    <strong>${w.name}</strong><span class="soft">${texts[w.state]}${wakes}${process}</span><span class="row">${w.state === 'stopped'
+      ? button('lab-add', w.name, 'Bring back', `Bring back ${w.name} or another that is stopped`)
+      : faults.map(({ text, label }) => button(`lab-${text}`, w.name, text, `${label} ${w.name}`))}</span></div>`;
 }
 
-const cards = new Map<string, ReturnType<typeof card>>();
+// place is where a worker's buttons are: in its card of the picture, whose name ends with
+// the process.
+const place = (w: LabWorker) => (w.pid && document.querySelector(`#board-workers [data-worker$="-${w.pid}"]:not([hidden]) .lab-place`)) || $('lab-workers');
 
 function showWorkers(workers: LabWorker[]) {
-  for (const w of workers) {
-    let shown = cards.get(w.name);
-    if (!shown) {
-      shown = card(w.name);
-      cards.set(w.name, shown);
-    }
-    shown.show(w);
-    // Its place is the worker's card in the picture, whose name ends with the process.
-    const place = (w.pid && document.querySelector(`#board-workers [data-worker$="-${w.pid}"]:not([hidden])`)) || $('lab-workers');
-    if (shown.root.parentElement === place) continue;
-    const focused = shown.root.contains(document.activeElement) ? document.activeElement as HTMLElement : null;
-    place.append(shown.root);
-    focused?.focus({ preventScroll: true });
-  }
+  const places = [$('lab-workers'), ...document.querySelectorAll('.lab-place')];
+  drawAll(places.map((element) => [element, html`${workers.filter((w) => place(w) === element).map(card)}`]));
 }
 
-let duplicates = 0; // when the newest was made; those of before are no news
+let newest = 0; // when the newest duplicate was made; those of before are no news
 
-function showRest(lab: Lab) {
+function more({ duplicateUntil, duplicates: [last], burst }: Lab) {
+  const parts = [];
+  if (duplicateUntil) parts.push(`the next message within ${seconds(duplicateUntil)} s is delivered twice`);
+  if (last) parts.push(`delivered twice: ${last.step} of video ${last.subject}, queue ${last.queue}`);
+  if (burst) parts.push(`burst: ${burst.ids.length} of ${burst.videos} uploaded${burst.failed ? `, ${burst.failed} failed: ${burst.error ?? ''}` : ''}`);
+  return parts.join(' · ');
+}
+
+function tellDuplicate({ duplicates: [last] }: Lab) {
+  const at = last ? Date.parse(last.at) : 1;
+  if (last && newest && at > newest) tell(`A message of queue ${last.queue} (${last.step} of video ${last.subject}) was delivered twice.`);
+  newest = Math.max(newest, at);
+}
+
+function show() {
+  if (!lab) return;
+  showWorkers(lab.workers);
   $('lab-faults').textContent = lab.storage.map((f) =>
     `${f.service}: ${f.fault.replace('_', ' ')}, ${Math.round(100 * f.share)} % for ${seconds(f.until)} s more, ${f.met} requests met it`).join(' · ');
-  const more = [];
-  if (lab.duplicateUntil) more.push(`the next message within ${seconds(lab.duplicateUntil)} s is delivered twice`);
-  const last = lab.duplicates[0];
-  if (last) {
-    more.push(`delivered twice: ${last.step} of video ${last.subject}, queue ${last.queue}`);
-    const at = Date.parse(last.at);
-    if (duplicates && at > duplicates) tell(`A message of queue ${last.queue} (${last.step} of video ${last.subject}) was delivered twice.`);
-    duplicates = at;
+  $('lab-more').textContent = more(lab);
+  for (const id of ['lab-add', 'lab-duplicate', 'lab-burst', 'lab-disturb']) {
+    $<HTMLButtonElement>(id).disabled = acting.has(id) || (id === 'lab-burst' && (lab.burst?.running ?? false));
   }
-  duplicates ||= 1;
-  if (lab.burst) {
-    const failed = lab.burst.failed ? `, ${lab.burst.failed} failed: ${lab.burst.error ?? ''}` : '';
-    more.push(`burst: ${lab.burst.ids.length} of ${lab.burst.videos} uploaded${failed}`);
-  }
-  $('lab-more').textContent = more.join(' · ');
-  $<HTMLButtonElement>('lab-burst').disabled = lab.burst?.running ?? false;
 }
 
 async function load() {
-  const lab = await call<Lab>('GET', '/lab');
-  showWorkers(lab.workers);
-  showRest(lab);
+  lab = await call<Lab>('GET', '/lab');
+  show();
+  tellDuplicate(lab);
   if ($('lab').hidden) {
     $('lab').hidden = false;
     if (location.hash === '#lab') $('lab').scrollIntoView(); // it was not there yet when the browser looked
   }
 }
 
-press($<HTMLButtonElement>('lab-add'), 'workers', { action: 'add' });
-press($<HTMLButtonElement>('lab-duplicate'), 'duplicate', {});
-press($<HTMLButtonElement>('lab-burst'), 'burst', {});
-$('lab-calm').addEventListener('click', async () => {
-  for (const service of ['blob', 'queue', 'table']) await act(null, 'storage', { service, fault: 'none' });
-  tell('Nothing disturbs the storage any more.');
+onPress({
+  ...Object.fromEntries(faults.map(({ text, fault, more }) => [`lab-${text}`, (worker: string, pressed: HTMLElement) => act(pressed, fault, { worker, ...more })])),
+  'lab-add': (_, pressed) => act(pressed, 'workers', { action: 'add' }),
+  'lab-duplicate': (_, pressed) => act(pressed, 'duplicate', {}),
+  'lab-burst': (_, pressed) => act(pressed, 'burst', {}),
+  'lab-calm': async () => {
+    for (const service of ['blob', 'queue', 'table']) await act(null, 'storage', { service, fault: 'none' });
+    tell('Nothing disturbs the storage any more.');
+  },
 });
 $<HTMLFormElement>('lab-storage').addEventListener('submit', (event) => {
   event.preventDefault();
   const form = new FormData(event.currentTarget as HTMLFormElement);
-  void act(event.submitter as HTMLButtonElement | null, 'storage', {
+  void act(event.submitter, 'storage', {
     service: form.get('service'), fault: form.get('fault'), share: Number(form.get('share')), seconds: Number(form.get('seconds')),
   });
 });

@@ -1,7 +1,8 @@
 // The list of scenes: those that were played here to their end are marked.
-import { element } from './api';
+import { add, html } from './html';
 import { played } from './played';
 
 for (const item of document.querySelectorAll<HTMLElement>('[data-scene]')) {
-  if (played().includes(item.dataset.scene ?? '')) item.querySelector('h3')?.append(element('span', { class: 'soft' }, ' ✓ played'));
+  const heading = item.querySelector('h3');
+  if (heading && played(item.dataset.scene ?? '')) add(heading, html`<span class="soft"> ✓ played</span>`);
 }

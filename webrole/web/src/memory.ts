@@ -2,6 +2,8 @@
 // localStorage was told in its last seconds is lost when the browser is killed: it is
 // written some seconds later.
 
+import { sleep } from './api';
+
 // Memory of a file's upload: the key of the request that announced it, and the video
 // once its id is known. The key is random, because anyone who can guess it is answered
 // with the video.
@@ -12,14 +14,9 @@ const table = 'uploads';
 // A database that is blocked answers nothing, not even an error: it is done without.
 const longestWait = 2000; // ms
 
-async function inTime<T>(work: Promise<T>): Promise<T> {
-  let timer = 0;
-  const late = new Promise<never>((_, failed) => { timer = setTimeout(() => failed(new Error('the database does not answer')), longestWait); });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-  }
+async function late(): Promise<never> {
+  await sleep(longestWait);
+  throw new Error('the database does not answer');
 }
 
 const result = <T>(request: IDBRequest<T>) => new Promise<T>((done, failed) => {
@@ -33,7 +30,7 @@ function open(): Promise<IDBDatabase> {
   if (opened) return opened;
   const request = indexedDB.open('cutroom', 1);
   request.onupgradeneeded = () => { request.result.createObjectStore(table); };
-  opened = inTime(result(request));
+  opened = Promise.race([result(request), late()]);
   return opened;
 }
 

@@ -17,13 +17,11 @@ const patience = (bytes: number, tries: number) => (30_000 + bytes / 32) * (trie
 export class OtherFile extends Error {}
 
 export class Parts {
-  sent = 0; // bytes that storage holds
   found = 0; // of these, the bytes that it held before
   retrying = false; // the connection broke; it is tried again
   playable = false; // the beginning can be watched already
   private upload: Upload | null = null;
-  private readonly held = new Set<number>();
-  private readonly theirs = new Map<number, string>(); // checksums of parts as storage has them
+  private readonly held = new Map<number, string>(); // checksums of parts as storage has them
   private readonly sums = new Map<number, string>(); // of parts of our file
   private readonly urls = new Map<number, string>();
   private readonly busy = new Set<number>();
@@ -38,6 +36,9 @@ export class Parts {
   constructor(private readonly id: string, private readonly file: File, private readonly signal: AbortSignal,
     private readonly paused: () => boolean, private readonly changed: () => void) {}
 
+  // sent is how many bytes storage holds.
+  get sent() { return [...this.held.keys()].reduce((sum, n) => sum + this.length(n), 0); }
+
   // send sends what is missing and returns the checksums of all parts. OtherFile.
   async send(): Promise<string[]> {
     await this.ask();
@@ -46,8 +47,8 @@ export class Parts {
     this.found = this.sent;
     const clock = setInterval(() => this.tick(), 500);
     try {
-      await Promise.all([...Array.from({ length: atOnce }, () => this.lane()), this.compare()]);
-      if (this.failure === null) await this.compare(); // what others sent meanwhile
+      await Promise.all([...Array.from({ length: atOnce }, () => this.lane()), this.compare()].map((work) => this.beside(work)));
+      if (this.failure === null) await this.beside(this.compare()); // what others sent meanwhile
     } finally {
       clearInterval(clock);
     }
@@ -61,11 +62,12 @@ export class Parts {
     const since = performance.now() - this.askedAt;
     const impatient = !this.playable && (performance.now() - this.began < 60_000 || since > askSeldom);
     if (since < (impatient ? askOften : askEvery) || this.paused() || this.signal.aborted || !(this.news || impatient)) return;
-    this.askBeside();
+    void this.beside(this.ask());
   }
 
-  private askBeside() {
-    this.ask().catch((err: unknown) => { this.failure ??= err; });
+  // beside lets work go on beside other. If it fails, all of it ends.
+  private beside(work: Promise<void>) {
+    return work.catch((err: unknown) => { this.failure ??= err; });
   }
 
   private ask(): Promise<void> {
@@ -94,19 +96,15 @@ export class Parts {
   }
 
   private arrived(n: number, md5: string) {
-    this.theirs.set(n, md5);
+    this.held.set(n, md5);
     this.first.delete(n);
     this.busy.delete(n);
     this.urls.delete(n);
-    if (!this.held.has(n)) {
-      this.held.add(n);
-      this.sent += this.length(n);
-    }
     this.check(n);
   }
 
   private check(n: number) {
-    const [here, there] = [this.sums.get(n), this.theirs.get(n)];
+    const [here, there] = [this.sums.get(n), this.held.get(n)];
     if (here && there && here !== there) throw new OtherFile('Another file was sent for this video. Try again to send this one as a new video.');
   }
 
@@ -125,25 +123,15 @@ export class Parts {
 
   // compare looks whether what storage holds already is of our file.
   private async compare() {
-    try {
-      for (const n of [...this.held]) {
-        while (this.failure === null && this.first.size > 0) await sleep(50);
-        if (this.failure !== null) return;
-        if (!this.sums.has(n)) await this.read(n);
-      }
-    } catch (err) {
-      this.failure ??= err;
+    for (const n of [...this.held.keys()]) {
+      while (this.failure === null && this.first.size > 0) await sleep(50);
+      if (this.failure !== null) return;
+      if (!this.sums.has(n)) await this.read(n);
     }
   }
 
   private async lane() {
-    try {
-      for (let n = await this.next(); n !== null; n = await this.next()) {
-        await this.put(n);
-      }
-    } catch (err) {
-      this.failure ??= err;
-    }
+    for (let n = await this.next(); n !== null; n = await this.next()) await this.put(n);
   }
 
   // next is the part to send, or null when there are no more. While parts are waited for
@@ -179,7 +167,7 @@ export class Parts {
         const waited = this.first.has(n);
         this.arrived(n, md5);
         this.changed();
-        if (waited && this.first.size === 0) this.askBeside();
+        if (waited && this.first.size === 0) void this.beside(this.ask());
         return;
       }
       // The part is there, by another tab or by a try of ours whose answer was lost; or the key is too old.

@@ -1,18 +1,17 @@
 // Which scenes were played to their end in this browser.
-const key = 'scenes-played';
+const key = (scene: string) => `scene-played-${scene}`;
 
-export function played(): string[] {
+export function played(scene: string) {
   try {
-    const kept: unknown = JSON.parse(localStorage.getItem(key) ?? '[]');
-    return Array.isArray(kept) ? kept.map(String) : [];
+    return localStorage.getItem(key(scene)) !== null;
   } catch {
-    return []; // storage is off, or holds something else
+    return false; // storage is off
   }
 }
 
 export function remember(scene: string) {
   try {
-    localStorage.setItem(key, JSON.stringify([...new Set([...played(), scene])]));
+    localStorage.setItem(key(scene), 'yes');
   } catch (err) {
     console.info('played', err); // it is not remembered
   }

@@ -1,7 +1,7 @@
 // Plays a video in an element of the page: while it is made, and when it is ready.
 import type HlsPlayer from 'hls.js';
 import type { ErrorData } from 'hls.js';
-import { type Video, call, element, message, sleep } from './api';
+import { $, type Video, call, message, sleep } from './api';
 
 // The library is a script of its own, beside ours.
 declare global {
@@ -25,11 +25,12 @@ export class Player {
   private source = ''; // the list of tracks that was opened last
   private turned = false;
   private recoveries = 0;
-  private readonly start = element('button', { type: 'button', class: 'play', 'aria-label': 'Play' }, '▶');
+  private readonly start = $('play');
   begins = 0; // the second that the playlist begins with
 
   // tell says what went wrong; offer gets the qualities, when there are several.
   constructor(readonly element: HTMLVideoElement, private readonly tell: (text: string) => void, private readonly offer: (list: Quality[]) => void = () => {}) {
+    this.start.addEventListener('click', () => this.toggle());
     // One view for each visit, when the picture moves. A view that cannot be counted
     // is no reason to trouble anybody.
     element.addEventListener('playing', () => {
@@ -68,20 +69,13 @@ export class Player {
       this.hls.loadSource(master);
       this.hls.attachMedia(this.element);
       this.element.addEventListener('play', () => this.startLoading(-1), { once: true });
-      if (!this.hls.config.autoStartLoad) this.showPlayButton();
+      // In their place is a button: they would say that something is being loaded.
+      this.element.controls = this.hls.config.autoStartLoad;
     } else if (this.element.canPlayType('application/vnd.apple.mpegurl')) {
       this.element.src = `${master}#t=${startAt(video)}`;
     } else {
       this.tell('This browser cannot play the video here. Download it instead.');
     }
-  }
-
-  // showPlayButton shows a button instead of the browser's controls, which would say that
-  // something is being loaded.
-  private showPlayButton() {
-    this.element.controls = false;
-    this.start.addEventListener('click', () => this.toggle());
-    this.element.after(this.start);
   }
 
   // startLoading loads the film from a second on, or from where it was to start: -1.
@@ -96,7 +90,6 @@ export class Player {
     if (!this.hls) return;
     this.hls.config.autoStartLoad = true; // from now on, also of another playlist
     const focused = document.activeElement === this.start;
-    this.start.remove();
     this.element.controls = true;
     if (focused) this.element.focus();
   }

@@ -1,7 +1,8 @@
 // The page of a race: a start list goes in, a bib or an age group leads to the moment
 // in the video, and from there to a clip that one can keep or pass on.
-import { $, type ImportReport, copy as copyText, plural, type List, Problem, type Registration, type RegistrationPage, call, duration, during, element, field, message, onSubmit, say } from './api';
+import { $, type ImportReport, copy, plural, type List, Problem, type Registration, type RegistrationPage, call, duration, during, field, message, onSubmit, say } from './api';
 import { makeClip } from './clip';
+import { draw, html, onPress, row } from './html';
 
 const names = ['event', 'distance', 'bib', 'from', 'to'] as const;
 const pageSize = '50';
@@ -10,6 +11,8 @@ const pageSize = '50';
 const eventPath = () => `/events/${encodeURIComponent(`${field('event').value.trim()}__${field('distance').value.trim()}`)}/registrations`;
 
 let next = '';
+let runners: Registration[] = [];
+const clips = new Map<number, string>(); // the addresses of clips by bib; empty while one is being made
 
 async function find(more: boolean) {
   const params = new URLSearchParams({ limit: pageSize });
@@ -27,61 +30,57 @@ async function find(more: boolean) {
   next = page.nextPageToken ?? '';
   $('more').hidden = !next;
   $('found').hidden = !more && page.items.length === 0;
-  const rows = page.items.map(row);
-  if (more) $('runners').append(...rows);
-  else $('runners').replaceChildren(...rows);
-  if (page.items.length) say(`${$('runners').children.length}${next ? ' or more' : ''} found; ${page.entitiesRead} rows read in ${plural(page.requests, 'request')}`);
+  if (!more) clips.clear();
+  runners = more ? [...runners, ...page.items] : page.items;
+  show();
+  if (page.items.length) say(`${runners.length}${next ? ' or more' : ''} found; ${page.entitiesRead} rows read in ${plural(page.requests, 'request')}`);
   else say(bib ? `Nobody has bib ${bib} in this event.` : 'Nobody is registered like that in this event.');
 }
 
-function row(runner: Registration): HTMLTableRowElement {
-  const finish = runner.finishedAt ? new Date(runner.finishedAt).toLocaleString() : '';
-  const moments = runner.moments.map((m) => element('li', {},
-    element('a', { href: m.watch }, `${m.title} at ${duration(m.atSeconds)}`)));
-  const cell = element('td', {}, element('ul', { class: 'plain' }, ...moments));
-  if (moments.length) cell.append(clipper(runner));
-  else cell.append(element('span', { class: 'soft' }, runner.finishedAt ? 'No film that is tied to this race shows it.' : 'The list has no time of the finish.'));
-  return element('tr', { 'data-bib': runner.bib }, element('th', { scope: 'row' }, String(runner.bib)),
-    element('td', {}, runner.name), cell, ...[finish, String(runner.age), runner.sex].map((text) => element('td', {}, text)));
+const show = () => draw($('runners'), html`${runners.map((runner) => row(runner.bib, [runner.name, inVideo(runner),
+  runner.finishedAt && new Date(runner.finishedAt).toLocaleString(), runner.age, runner.sex], html`id="runner-${runner.bib}"`))}`);
+
+function inVideo(runner: Registration) {
+  if (!runner.moments.length) return html`<ul class="plain"></ul><span class="soft">${runner.finishedAt ? 'No film that is tied to this race shows it.' : 'The list has no time of the finish.'}</span>`;
+  return html`<ul class="plain">${runner.moments.map((m) => html`<li><a href="${m.watch}">${m.title} at ${duration(m.atSeconds)}</a></li>`)}</ul><span class="clip">${clip(runner)}</span>`;
 }
 
-// labelled tells alike elements of several runners apart. What is read aloud begins with
-// what is seen, because that is what people say who speak to a page.
-function labelled<E extends HTMLElement>(e: E, runner: Registration): E {
-  e.setAttribute('aria-label', `${e.textContent}: finish of ${runner.name}`);
-  return e;
+// clip is the button that makes the clip of a finish, and then its links. What is read
+// aloud begins with what is seen, because that is what people say who speak to a page.
+function clip({ bib, name }: Registration) {
+  const media = clips.get(bib);
+  const label = (text: string) => html`aria-label="${text}: finish of ${name}"`;
+  if (media) {
+    return html`<a class="button" href="${media}" ${label('Watch the clip')}>Watch the clip</a> <a class="button" href="${media}" download="finish-${bib}.mp4" ${label('Download')}>Download</a>
+      <button type="button" data-press="copy" data-of="${media}" ${label('Copy link')}>Copy link</button>`;
+  }
+  const text = media === '' ? 'Making it…' : 'Make the clip';
+  return html`<button type="button" data-press="clip" data-of="${bib}" ${label(text)} ${media === '' && 'disabled'}>${text}</button>`;
 }
 
-// clipper is the button that makes the clip of a finish, and then its link.
-function clipper(runner: Registration): Node {
-  const button = labelled(element('button', { type: 'button' }, 'Make the clip'), runner);
-  const place = element('span', { class: 'clip' }, button);
-  button.addEventListener('click', async () => {
-    button.disabled = true;
-    button.textContent = 'Making it…';
-    labelled(button, runner);
-    try {
-      const media = await makeClip(`${eventPath()}/${runner.bib}/clips`, {});
-      const focused = [button, document.body].includes(document.activeElement as HTMLElement); // disabled, it may have lost it
-      place.replaceChildren(...links(media, runner));
-      if (focused) place.querySelector('a')?.focus();
-      say(`The clip of ${runner.name} is there.`);
-    } catch (err) {
-      say(message(err));
-      button.disabled = false;
-      button.textContent = 'Make the clip';
-      labelled(button, runner);
-    }
-  });
-  return place;
+async function make(bib: number) {
+  clips.set(bib, '');
+  show();
+  try {
+    const media = await makeClip(`${eventPath()}/${bib}/clips`, {});
+    const runner = runners.find((r) => r.bib === bib);
+    if (!runner) return;
+    clips.set(bib, media);
+    show();
+    const link = document.getElementById(`runner-${bib}`)?.querySelector<HTMLElement>('.clip a');
+    if (document.activeElement === document.body) link?.focus(); // the button was disabled, and lost it
+    say(`The clip of ${runner.name} is there.`);
+  } catch (err) {
+    say(message(err));
+    clips.delete(bib);
+    show();
+  }
 }
 
-function links(media: string, runner: Registration): (Node | string)[] {
-  const copy = labelled(element('button', { type: 'button' }, 'Copy link'), runner);
-  copy.addEventListener('click', () => copyText(new URL(media, location.href).href, say, 'The link is copied.'));
-  return [labelled(element('a', { href: media, class: 'button' }, 'Watch the clip'), runner), ' ',
-    labelled(element('a', { href: media, class: 'button', download: `finish-${runner.bib}.mp4` }, 'Download'), runner), ' ', copy];
-}
+onPress({
+  clip: (bib) => make(Number(bib)),
+  copy: (media) => copy(new URL(media, location.href).href, say, 'The link is copied.'),
+});
 
 // readAs says that the encoding of a list was a guess: whether it was right shows in the names.
 const readAs = (charset: string) => (charset === 'utf-8' ? '' : ` The list was read as ${charset}. If names look wrong, save it as UTF-8 and import it under another event: in this one the bibs are taken.`);
@@ -111,13 +110,13 @@ onSubmit('import', async () => {
   const file = field('csv').files?.[0];
   if (!file || !$<HTMLFormElement>('find').reportValidity()) return;
   $('sending').hidden = false;
-  $('refusals').replaceChildren();
+  draw($('refusals'), html``);
   report('Importing…');
   await during($<HTMLButtonElement>('send'), async () => {
     const done = await send(file);
     if (!field('bib').value) await find(false);
     report(`${done.accepted} stored (${done.unchanged} of them were there already), ${done.refused} refused, in ${plural(done.requests, 'request')} to the table service.${readAs(done.charset)}`);
-    $('refusals').replaceChildren(...done.refusals.slice(0, 100).map((r) => element('li', {}, `Line ${r.line}${r.bib ? `, bib ${r.bib}` : ''}: ${r.detail}`)));
+    draw($('refusals'), html`${done.refusals.slice(0, 100).map((r) => html`<li>Line ${r.line}${r.bib ? `, bib ${r.bib}` : ''}: ${r.detail}</li>`)}`);
   }, report);
   $('sending').hidden = true;
 });
@@ -137,9 +136,9 @@ for (const name of names) field(name).value = address.get(name) ?? field(name).v
 async function events() {
   const { items } = await call<List<string>>('GET', '/events?limit=100');
   const parts = items.map((text) => text.split('__') as [string, string]);
-  $('events').replaceChildren(...[...new Set(parts.map(([event]) => event))].map((event) => element('option', { value: event })));
+  draw($('events'), html`${[...new Set(parts.map(([event]) => event))].map((event) => html`<option value="${event}"></option>`)}`);
   $('known').hidden = items.length === 0 || Boolean(field('event').value);
-  $('known').replaceChildren('Events: ', ...parts.flatMap(([event, distance]) => [element('a', { class: 'chip', href: `/race?${new URLSearchParams({ event, distance })}` }, `${event}, ${distance}`), ' ']));
+  draw($('known'), html`Events: ${parts.map(([event, distance]) => html`<a class="chip" href="/race?${String(new URLSearchParams({ event, distance }))}">${event}, ${distance}</a> `)}`);
 }
 events().catch((err) => console.info('events', message(err)));
 

@@ -6,27 +6,23 @@ const seconds = 10;
 
 // setUp makes the button delete the video of this page.
 export function setUp(id: string, button: HTMLButtonElement) {
-  let due = 0;
-  let timer = 0;
-
-  const tick = () => {
-    const left = Math.ceil((due - Date.now()) / 1000);
-    if (left > 0) {
-      $('undo-left').textContent = `In ${left} s.`;
-      return;
-    }
-    stop();
-    call('DELETE', `/videos/${id}`).then(() => location.assign('/')).catch((err) => say(message(err)));
-  };
+  let timer = 0; // runs while one can think again
   const stop = () => {
     clearInterval(timer);
-    due = 0;
+    timer = 0;
     $('undo').hidden = true;
   };
 
   button.addEventListener('click', () => {
-    if (due) return;
-    due = Date.now() + seconds * 1000;
+    if (timer) return;
+    const due = Date.now() + seconds * 1000;
+    const tick = () => {
+      const left = Math.ceil((due - Date.now()) / 1000);
+      $('undo-left').textContent = `In ${left} s.`;
+      if (left > 0) return;
+      stop();
+      call('DELETE', `/videos/${id}`).then(() => location.assign('/')).catch((err) => say(message(err)));
+    };
     timer = window.setInterval(tick, 500);
     $('undo').hidden = false;
     tick();
@@ -39,6 +35,6 @@ export function setUp(id: string, button: HTMLButtonElement) {
   });
   // Who leaves the page has not changed their mind.
   addEventListener('pagehide', () => {
-    if (due) void fetch(`/api/v1/videos/${id}`, { method: 'DELETE', keepalive: true });
+    if (timer) void fetch(`/api/v1/videos/${id}`, { method: 'DELETE', keepalive: true });
   });
 }

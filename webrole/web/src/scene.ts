@@ -1,12 +1,12 @@
 // A scene at /learn/{scene}. It plays at its own speed in the process that keeps the stack,
 // because leases run on while the user reads. This page asks for what is told and shows
 // that at the reader's pace, as sentences and as a sequence diagram.
-import { $, call, element, message, Problem, say, sleep, type Schemas } from './api';
+import { $, call, message, Problem, say, sleep, type Schemas } from './api';
+import { type Html, add, draw, html } from './html';
 import { remember } from './played';
-import { Sequence } from './sequence';
+import { sequence } from './sequence';
 
 type Event = Schemas['LabSceneEvent'];
-type Exchange = Schemas['LabExchange'];
 type Run = Schemas['LabSceneRun'];
 
 const paces = [
@@ -21,8 +21,7 @@ let turn = 0; // counts the runs: what an earlier one still does is dropped
 let paused = false;
 let wake = () => {}; // ends the pause after an event
 let skip = false; // show the next event at once, also while paused
-
-const sequence = new Sequence();
+let shown: Event[] = []; // of the run
 
 // reading is how long one needs for an event, in milliseconds. A request is seen as an
 // arrow, and read by those who want to know more.
@@ -38,51 +37,46 @@ function settle(e: Event) {
   if (!decides || !chosen || guess.dataset.settled) return;
   guess.dataset.settled = 'yes';
   const text = (value?: string) => guess.querySelector(`input[value="${value}"]`)?.parentElement?.textContent?.trim() ?? '';
-  $('told').append(element('li', { class: 'note guessed' },
-    chosen.value === right ? `You were right: ${text(right)}.` : `You said: ${text(chosen.value)}. It is: ${text(right)}.`));
+  add($('told'), html`<li class="note guessed">${chosen.value === right ? `You were right: ${text(right)}.` : `You said: ${text(chosen.value)}. It is: ${text(right)}.`}</li>`);
 }
 
 const lines = (headers: { name: string; value: string }[], body: string) =>
   [...headers.map((h) => `${h.name}: ${h.value}`), ...(body ? ['', body] : [])].join('\n');
 
-function exchange(x: Exchange) {
-  const parts = [
-    element('pre', {}, `${x.method} ${x.target}\n${lines(x.sent, x.body)}`),
-    element('pre', {}, x.status ? `${x.status}\n${lines(x.received, x.answer)}` : `no answer: ${x.answer}`),
-  ];
-  if (x.inside) parts.push(element('pre', {}, `the message, decoded:\n${x.inside}`));
-  return parts;
-}
+const exchange = (x: Schemas['LabExchange']) => [
+  `${x.method} ${x.target}\n${lines(x.sent, x.body)}`, x.status ? `${x.status}\n${lines(x.received, x.answer)}` : `no answer: ${x.answer}`,
+  ...(x.inside ? [`the message, decoded:\n${x.inside}`] : []),
+].map((text) => html`<pre>${text}</pre>`);
 
-function item(e: Event) {
-  const at = element('span', { class: 'at' }, `${e.seconds.toFixed(2)} s `);
+function item(e: Event): Html {
+  const at = html`<span class="at">${e.seconds.toFixed(2)} s </span>`;
   switch (e.kind) {
     case 'wire': {
       // That a row is not there yet is an answer like others.
       const refused = !e.wire?.status || (e.wire.status >= 400 && !(e.wire.status === 404 && e.wire.method === 'GET'));
-      return element('li', { class: 'wire' }, element('details', {},
-        element('summary', {}, at, `${e.from} → ${e.to}: ${e.text} ← `, element('span', refused ? { class: 'refused' } : {}, e.reply ?? '')),
-        ...(e.wire ? exchange(e.wire) : [])));
+      return html`<li class="wire"><details><summary>${at}${`${e.from} → ${e.to}: ${e.text}`} ← <span class="${refused && 'refused'}">${e.reply}</span></summary>${e.wire && exchange(e.wire)}</details></li>`;
     }
     case 'act':
-      return element('li', { class: 'act' }, at, `${e.from} ${e.text}`);
+      return html`<li class="act">${at}${`${e.from} ${e.text}`}</li>`;
     case 'claim':
-      return element('li', { class: e.holds ? 'claim' : 'claim false' }, e.text);
+      return html`<li class="claim ${!e.holds && 'false'}">${e.text}</li>`;
     default:
-      return element('li', { class: e.kind }, e.text);
+      return html`<li class="${e.kind}">${e.text}</li>`;
   }
 }
 
+const drawSequence = () => draw($('sequence'), sequence(($('sequence').dataset.cast ?? '').split('|'), shown));
+
 function show(e: Event) {
   const told = $('told');
-  const line = item(e);
-  told.append(line);
+  add(told, item(e));
+  const line = told.lastElementChild;
   told.hidden = false;
   settle(e);
-  sequence.add(e);
-  $('sequence').replaceChildren(sequence.draw());
+  shown.push(e);
+  drawSequence();
   $('sequence').scrollTop = $('sequence').scrollHeight;
-  line.scrollIntoView({ block: 'nearest' });
+  line?.scrollIntoView({ block: 'nearest' });
 }
 
 const go = $<HTMLButtonElement>('go');
@@ -163,8 +157,8 @@ async function play(run?: string) {
 
 // clear shows who takes part, before anything happened.
 function clear() {
-  sequence.clear(($('sequence').dataset.cast ?? '').split('|'));
-  $('sequence').replaceChildren(sequence.draw());
+  shown = [];
+  drawSequence();
   $('told').replaceChildren();
   delete $('guess').dataset.settled;
 }
@@ -177,30 +171,26 @@ function finish() {
   if (focused) again.focus(); // a hidden button would lose it
 }
 
-function start() {
-  go.addEventListener('click', () => {
-    if (turn === 0) {
-      void play();
-      return;
-    }
-    paused = !paused;
-    go.textContent = paused ? 'Go on' : 'Pause';
-  });
-  // Enter on an answer would load the page anew.
-  document.querySelector('#questions')?.addEventListener('submit', (e) => { e.preventDefault(); });
-  next.addEventListener('click', () => {
-    skip = true;
-    wake();
-  });
-  $('faster').addEventListener('click', () => {
-    pace = (pace + 1) % paces.length;
-    $('pace').textContent = paces[pace]!.text;
-    skip = paces[pace]!.factor === Infinity && !paused;
-  });
-  again.addEventListener('click', () => void play());
-  clear();
-  const run = named();
-  if (run) void play(run);
-}
-
-start();
+go.addEventListener('click', () => {
+  if (turn === 0) {
+    void play();
+    return;
+  }
+  paused = !paused;
+  go.textContent = paused ? 'Go on' : 'Pause';
+});
+// Enter on an answer would load the page anew.
+document.querySelector('#questions')?.addEventListener('submit', (e) => { e.preventDefault(); });
+next.addEventListener('click', () => {
+  skip = true;
+  wake();
+});
+$('faster').addEventListener('click', () => {
+  pace = (pace + 1) % paces.length;
+  $('pace').textContent = paces[pace]!.text;
+  skip = paces[pace]!.factor === Infinity && !paused;
+});
+again.addEventListener('click', () => void play());
+clear();
+const run = named();
+if (run) void play(run);

@@ -1,8 +1,9 @@
 // The bar below the player: which parts of the video are made, who makes the others,
 // and what there is to see where the pointer is. It seeks, by pointer and by keyboard.
-import { type Step, duration, element } from './api';
+import { $, type Step, duration, message } from './api';
+import { draw, html } from './html';
 import type { Player } from './player';
-import { type Tile, paint, read } from './storyboard';
+import { paint, tileAt } from './storyboard';
 
 const stateWords: Record<string, string> = { queued: 'waiting', running: 'being made', done: 'made', failed: 'failed' };
 
@@ -10,26 +11,16 @@ interface Part { from: number; to: number; state: string; words: string }
 
 export class Scrub {
   private parts: Part[] = [];
-  private tiles: Tile[] = [];
   private length = 0;
-  private drawn = '';
-  private board = '';
+  board: string | undefined; // the address of its pictures, once there are any
 
-  private readonly made = element('div', { class: 'parts' });
-  private readonly head = element('div', { class: 'playhead' });
-  private readonly wish = element('div', { class: 'playhead wish', hidden: true });
-  private readonly picture = element('div', { class: 'tile' });
-  private readonly time = element('span');
-  private readonly preview = element('div', { class: 'preview', hidden: true }, this.picture, this.time);
-
-  private readonly player: HTMLVideoElement;
-
+  private readonly preview = $('preview');
+  private readonly picture = $('preview-picture');
   // The bar is an element with role slider; where the playlist does not reach, goTo is
   // asked to go.
   constructor(private readonly bar: HTMLElement, private readonly playing: Player, private readonly goTo: (second: number) => void) {
-    const player = this.player = playing.element;
-    bar.replaceChildren(this.made, this.head, this.wish, this.preview);
-    bar.addEventListener('pointermove', (event) => this.show(this.at(event)));
+    const player = playing.element;
+    bar.addEventListener('pointermove', (event) => { this.show(this.at(event)).catch((err) => console.info('storyboard', message(err))); });
     bar.addEventListener('pointerleave', () => { this.preview.hidden = true; });
     bar.addEventListener('click', (event) => this.seek(this.at(event)));
     bar.addEventListener('keydown', (event) => this.key(event));
@@ -38,42 +29,22 @@ export class Scrub {
 
   // update draws the steps that make pictures, of a video of so many seconds.
   update(steps: Step[], length: number) {
-    const parts = steps.flatMap((s): Part[] => {
+    this.parts = steps.flatMap((s): Part[] => {
       if (s.from === undefined || s.to === undefined) return [];
       const again = s.attempts > 1 ? `, attempt ${s.attempts}` : '';
       const who = s.worker && s.state !== 'queued' ? ` by ${s.worker}` : '';
       return [{ from: s.from, to: s.to, state: s.state, words: `${stateWords[s.state] ?? s.state}${who}${again}` }];
     });
-    const looks = JSON.stringify(parts);
-    this.length = length || parts.at(-1)?.to || 0;
-    this.bar.hidden = parts.length === 0 || this.length === 0;
-    if (looks === this.drawn) return;
-    this.drawn = looks;
-    this.parts = parts;
-    this.made.replaceChildren(...parts.map((p) => {
-      const box = element('div', { 'data-state': p.state, 'data-again': p.words.includes('attempt') });
-      box.style.flexGrow = String(p.to - p.from);
-      return box;
-    }));
+    this.length = length || this.parts.at(-1)?.to || 0;
+    this.bar.hidden = this.parts.length === 0 || this.length === 0;
+    draw($('parts'), html`${this.parts.map((p) => html`<div data-state="${p.state}" ${p.words.includes('attempt') && 'data-again'} data-style="flex-grow:${p.to - p.from}"></div>`)}`);
     this.move();
-  }
-
-  // pictures reads the storyboard, once there is one.
-  async pictures(url: string | undefined) {
-    if (!url || url === this.board) return;
-    this.board = url;
-    try {
-      this.tiles = await read(url);
-    } catch (err) {
-      this.board = ''; // it is asked for again
-      throw err;
-    }
   }
 
   // mark shows which second is waited for, if one is.
   mark(second: number | null) {
-    this.wish.hidden = second === null;
-    if (second !== null) this.wish.style.left = this.place(second);
+    $('wish').hidden = second === null;
+    if (second !== null) $('wish').style.left = this.place(second);
   }
 
   // words says how far the part is that shows a second.
@@ -96,7 +67,7 @@ export class Scrub {
   }
 
   private key(event: KeyboardEvent) {
-    const now = this.player.currentTime;
+    const now = this.playing.element.currentTime;
     const to = { ArrowLeft: now - 5, ArrowDown: now - 5, ArrowRight: now + 5, ArrowUp: now + 5, PageDown: now - 60, PageUp: now + 60, Home: 0, End: this.length - 0.1 }[event.key];
     if (to === undefined) return;
     event.preventDefault();
@@ -104,22 +75,27 @@ export class Scrub {
   }
 
   private move() {
-    const now = this.player.currentTime;
-    this.head.style.left = this.place(now);
+    const now = this.playing.element.currentTime;
+    $('playhead').style.left = this.place(now);
     this.bar.setAttribute('aria-valuemax', String(Math.round(this.length)));
     this.bar.setAttribute('aria-valuenow', String(Math.round(now)));
     const made = this.parts.filter((p) => p.state === 'done').length;
     this.bar.setAttribute('aria-valuetext', `${duration(now)} of ${duration(this.length)}; ${made} of ${this.parts.length} parts are made`);
   }
 
-  private show(second: number) {
+  private async show(second: number) {
     const part = this.partAt(second);
     if (!part) return;
-    const tile = this.tiles.find((t) => second >= t.from && second < t.to);
     this.preview.hidden = false;
-    this.time.textContent = `${duration(second)} · ${part.words}`;
+    $('preview-time').textContent = `${duration(second)} · ${part.words}`;
+    this.placePreview(second);
+    const tile = await tileAt(this.board, second);
     this.picture.hidden = !tile;
     if (tile) paint(this.picture, tile);
+    this.placePreview(second);
+  }
+
+  private placePreview(second: number) {
     const half = this.preview.offsetWidth / 2;
     // Parts of the bar, and not pixels: the window may become narrower while it is shown.
     this.preview.style.left = `clamp(${half}px, ${second / this.length * 100}%, calc(100% - ${half}px))`;

@@ -1,6 +1,6 @@
 // Goes to a second of a video that is being made, also when that part is not made yet:
 // the server has it made before the others, and it plays as soon as it is there.
-import { $, call, duration, element, message, poll, type Schemas } from './api';
+import { $, call, duration, message, poll, type Schemas } from './api';
 import type { Player } from './player';
 
 type Seek = Schemas['Seek'];
@@ -12,9 +12,6 @@ const ahead = 30;
 // setUp returns how to go to a second. mark is told which one is waited for, or null.
 export function setUp(id: string, player: Player, mark: (second: number | null) => void) {
   const note = $('seeking');
-  const words = element('span');
-  const stay = element('button', { type: 'button' }, 'Stay here');
-  note.replaceChildren(words, ' ', stay);
   let wanted: number | null = null;
   let how = ''; // what the page says of the wanted part
   let left = false; // the playlist is one that begins somewhere else
@@ -28,7 +25,7 @@ export function setUp(id: string, player: Player, mark: (second: number | null) 
     mark(second);
     if (second === null) note.hidden = true;
   }
-  stay.addEventListener('click', () => {
+  $('seeking-stay').addEventListener('click', () => {
     want(null);
     player.element.focus();
   });
@@ -60,7 +57,7 @@ export function setUp(id: string, player: Player, mark: (second: number | null) 
   function tell() {
     if (wanted === null) return;
     note.hidden = false;
-    words.textContent = `${duration(wanted)} is made before the rest and plays as soon as it is there: ${how}.`;
+    $('seeking-words').textContent = `${duration(wanted)} is made before the rest and plays as soon as it is there: ${how}.`;
   }
 
   // A viewer who went ahead meets parts that are not made: they are asked for in time.

@@ -3,7 +3,18 @@
 
 export interface Tile { from: number; to: number; url: string; x: number; y: number; width: number; height: number }
 
-export async function read(url: string): Promise<Tile[]> {
+const boards = new Map<string, Promise<Tile[]>>();
+
+// tileAt is the tile of a moment, from a storyboard that is read once.
+export async function tileAt(url: string | undefined, second: number) {
+  if (!url) return undefined;
+  const board = boards.get(url) ?? read(url);
+  boards.set(url, board);
+  board.catch(() => boards.delete(url)); // it is asked for again
+  return (await board).find((tile) => second >= tile.from && second < tile.to);
+}
+
+async function read(url: string): Promise<Tile[]> {
   const answer = await fetch(url);
   if (!answer.ok) throw new Error(`HTTP ${answer.status}`);
   return (await answer.text()).split(/\n\n+/).flatMap((cue): Tile[] => {

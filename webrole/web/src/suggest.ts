@@ -1,6 +1,7 @@
 // Suggests people, tags and channels that videos have already, while the user types: what
 // the search finds for the last word of a list and what it has in common.
-import { call, element, message, type Facets } from './api';
+import { call, message, plural, type Facets } from './api';
+import { add, draw, html } from './html';
 
 const pause = 200; // ms without a key before the server is asked
 const atMost = 8;
@@ -8,8 +9,8 @@ const atMost = 8;
 // suggest adds a list of suggestions to a field, whose value is a comma-separated list
 // or, with one, a single name.
 export function suggest(field: HTMLInputElement, kind: 'actors' | 'tags' | 'channels', one = false) {
-  const options = element('datalist', { id: `${field.id}-suggestions` });
-  field.after(options);
+  add(field, html`<datalist id="${field.id}-suggestions"></datalist>`, 'afterend');
+  const options = field.nextElementSibling!;
   field.setAttribute('list', options.id);
   field.autocomplete = 'off';
   let timer = 0;
@@ -25,11 +26,11 @@ export function suggest(field: HTMLInputElement, kind: 'actors' | 'tags' | 'chan
     if (typed !== asked) return; // the user types on
     const before = field.value.slice(0, cut) + (cut ? ' ' : '');
     const has = field.value.toLowerCase().split(',').map((name) => name.trim());
-    options.replaceChildren(...facets[kind]
+    draw(options, html`${facets[kind]
       .filter(({ value }) => value.toLowerCase().split(/\s+/).some((word) => word.startsWith(typed.toLowerCase())) || value.toLowerCase().startsWith(typed.toLowerCase()))
       .filter(({ value }) => !has.includes(value.toLowerCase()))
       // A list offers what begins with all that was typed.
-      .slice(0, atMost).map(({ value, count }) => element('option', { value: before + value }, `${value}, ${count} ${count === 1 ? 'video' : 'videos'}`)));
+      .slice(0, atMost).map(({ value, count }) => html`<option value="${before + value}">${value}, ${plural(count, 'video')}</option>`)}`);
   }
 
   field.addEventListener('input', () => {

@@ -1,22 +1,11 @@
 // One file on its way to storage, from its announcement to the request that says it is
 // there. The server says which parts it holds, so a broken transfer goes on where it
 // stopped: this browser remembers which video a file (name, size, time) belongs to.
-import { Problem, type Video, call, insist } from './api';
+import { Problem, type Schemas, type Video, call, insist } from './api';
 import { remember, remembered } from './memory';
 import { OtherFile, Parts } from './parts';
-import type { Race } from './tie';
 
-export interface Metadata {
-  title: string;
-  description: string;
-  channel: string;
-  actors: string[];
-  directors: string[];
-  tags: string[];
-  visibility: string;
-  priority: string;
-  race?: Race | undefined;
-}
+export type Metadata = Schemas['NewVideo'];
 
 // Cancelled is thrown by Transfer.run when cancel was called.
 export class Cancelled extends Error {}

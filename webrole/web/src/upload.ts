@@ -1,7 +1,7 @@
 // The page that sends files: a row for each, from its choice to the link that plays it.
-import { $, type Video, bytes, call, element, field, message, onSubmit, poll, say, settled, stateText } from './api';
+import { $, type Video, bytes, call, field, message, onSubmit, poll, say, seconds, settled, stateText } from './api';
+import { type Part, add as addTo, draw, html, onPress } from './html';
 import { unfinished } from './memory';
-import { otherKind } from './sniff';
 import { suggestAll } from './suggest';
 import { raceIn } from './tie';
 import { Cancelled, type Metadata, Transfer, fingerprint } from './transfer';
@@ -14,13 +14,17 @@ function metadata(title: string): Metadata {
   return {
     title, description: field('description').value, channel: field('channel').value.trim(),
     actors: names('actors'), directors: names('directors'), tags: names('tags'),
-    visibility: field('visibility').value, priority: field('priority').value, race: raceIn('race-') ?? undefined,
+    visibility: field('visibility').value as Metadata['visibility'], priority: field('priority').value as Metadata['priority'], race: raceIn('race-') ?? undefined,
   };
 }
 
-function timeLeft(seconds: number) {
-  if (seconds < 60) return `${Math.ceil(seconds)} s left`;
-  return seconds < 5400 ? `${Math.round(seconds / 60)} min left` : `${(seconds / 3600).toFixed(1)} h left`;
+// otherKind tells from its first bytes what a file certainly is, if that is no video, before
+// anything is sent. The patterns are the server's, which asks the same of what arrives.
+async function otherKind(file: Blob): Promise<string | undefined> {
+  const { kinds = '[]', head } = $('upload').dataset;
+  const text = String.fromCharCode(...new Uint8Array(await file.slice(0, Number(head)).arrayBuffer())); // a character for each byte
+  const known: { name: string; pattern: string }[] = JSON.parse(kinds);
+  return known.find((kind) => new RegExp(kind.pattern).test(text))?.name;
 }
 
 type Phase = 'checking' | 'refused' | 'waiting' | 'sending' | 'broken' | 'making' | 'settled' | 'cancelled';
@@ -30,37 +34,28 @@ class Row {
   phase: Phase = 'checking';
   video: Video | null = null;
   readonly transfer: Transfer;
-  private trouble = '';
   private begun = false; // it is its turn to be sent
-  private kind = ''; // what it is, if that is no video
+  private why = ''; // it is refused or broken
 
-  private readonly title = element('input', { maxlength: 200, required: true });
-  private readonly bar = element('progress', { max: 1, value: 0 });
-  private readonly stage = element('strong', { class: 'stage-name' }); // what the bar stands for
-  private readonly words = element('span', { class: 'soft' });
-  private readonly pause = element('button', { type: 'button' });
-  private readonly cancel = element('button', { type: 'button' }, 'Cancel');
-  private readonly link = element('a', { class: 'button' }, 'Watch');
-  private readonly here = element('button', { type: 'button' }); // plays it on this page
-  private frame: HTMLIFrameElement | null = null;
+  private playing = false; // on this page
+  readonly number = String(made++);
   readonly item: HTMLLIElement;
 
   constructor(readonly file: File, id = '') {
     this.transfer = new Transfer(file, () => this.show(), id);
-    this.title.value = file.name.replace(/\.[^.]+$/, '').slice(0, 200) || 'Untitled';
-    this.item = element('li', {},
-      element('label', {}, element('span', { class: 'soft' }, `Title of ${file.name}, ${bytes(file.size)}`), this.title),
-      element('div', { class: 'row' }, this.stage, this.bar, this.words, this.pause, this.cancel, this.here, this.link));
-    this.bar.setAttribute('aria-label', `Progress of ${file.name}`);
-    this.pause.addEventListener('click', () => this.pressed());
-    this.cancel.addEventListener('click', () => this.remove());
-    this.here.addEventListener('click', () => this.play());
+    const title = file.name.replace(/\.[^.]+$/, '').slice(0, 200) || 'Untitled';
+    addTo($('files'), html`<li><label><span class="soft">Title of ${file.name}, ${bytes(file.size)}</span><input maxlength="200" required value="${title}"></label><div class="row"></div><div></div></li>`);
+    this.item = $('files').lastElementChild as HTMLLIElement;
     this.show();
   }
 
+  private get title() { return this.item.querySelector('input')!; }
+
   async check() {
-    this.kind = this.file.size === 0 ? 'an empty file' : await otherKind(this.file) ?? '';
-    this.phase = this.kind ? 'refused' : 'waiting';
+    const kind = await otherKind(this.file);
+    if (kind) this.why = `This is not a video: it is ${kind}. A video may be in ${$('upload').dataset.containers}.`;
+    if (this.file.size === 0) this.why = 'The file is empty.';
+    this.phase = this.why ? 'refused' : 'waiting';
     this.show();
   }
 
@@ -75,8 +70,8 @@ class Row {
     } catch (err) {
       if (err instanceof Cancelled) return;
       this.phase = 'broken';
-      this.trouble = message(err);
-      say(`${this.file.name}: ${this.trouble}`);
+      this.why = message(err);
+      say(`${this.file.name}: ${this.why}`);
     } finally {
       sending = rows.some((row) => row.phase === 'sending');
       this.show();
@@ -91,25 +86,19 @@ class Row {
     this.show();
   }
 
-  private pressed() {
+  // pause stops for a while or goes on, and tries again what is broken.
+  pause() {
     if (this.phase === 'sending') this.transfer.pause(!this.transfer.paused);
-    else void this.send(); // broken: again
+    else void this.send();
   }
 
   // play shows the player in the row, or closes it: the page goes on sending.
-  private play() {
-    if (this.frame) {
-      this.frame.remove();
-      this.frame = null;
-    } else {
-      const title = `Player: ${this.title.value}`;
-      this.frame = element('iframe', { src: `/embed/${this.item.dataset.id}#play`, title, allow: 'autoplay; fullscreen', allowfullscreen: true });
-      this.item.append(this.frame);
-    }
+  play() {
+    this.playing = !this.playing;
     this.show();
   }
 
-  private remove() {
+  remove() {
     const sent = this.phase === 'sending' || this.phase === 'broken';
     this.phase = 'cancelled';
     this.item.remove();
@@ -121,33 +110,36 @@ class Row {
   }
 
   show() {
-    const { phase, transfer, video } = this;
-    this.item.dataset.phase = phase;
+    const { phase, video, item } = this;
+    const id = video?.id ?? this.transfer.video?.id;
+    item.dataset.phase = phase;
+    if (id) item.dataset.id = id;
+    if (video) item.dataset.state = video.state;
     this.title.readOnly = !['checking', 'waiting', 'broken'].includes(phase);
-    this.words.textContent = this.text();
-    this.bar.hidden = phase === 'refused';
-    this.stage.textContent = phase === 'sending' && this.begun ? '1 of 2: sending' : phase === 'making' ? '2 of 2: making' : '';
-    if (phase === 'making' && video) this.bar.value = video.progress.percent / 100;
-    else if (phase === 'settled') this.bar.value = 1;
-    else this.bar.value = this.file.size ? transfer.sent / this.file.size : 0;
-    this.pause.hidden = (phase !== 'sending' || !this.begun) && phase !== 'broken';
-    this.pause.textContent = phase === 'broken' ? 'Try again' : transfer.paused ? 'Go on' : 'Pause';
-    this.cancel.hidden = phase === 'making' || phase === 'settled';
-    this.cancel.textContent = phase === 'refused' || phase === 'waiting' ? 'Remove' : 'Cancel';
-    this.here.textContent = this.frame ? 'Close' : 'Play here';
-    this.here.setAttribute('aria-expanded', String(this.frame !== null));
+    const [row, player] = item.querySelectorAll('div');
+    draw(row!, html`<strong class="stage-name">${phase === 'sending' && this.begun ? '1 of 2: sending' : phase === 'making' && '2 of 2: making'}</strong>
+      <progress max="1" value="${this.done()}" aria-label="Progress of ${this.file.name}" ${phase === 'refused' && 'hidden'}></progress>
+      <span class="soft">${this.text()}</span>${this.buttons(id)}`);
+    draw(player!, html`${this.playing && html`<iframe src="/embed/${id}#play" title="Player: ${this.title.value}" allow="autoplay; fullscreen" allowfullscreen></iframe>`}`);
+  }
+
+  private done() {
+    if (this.phase === 'settled') return 1;
+    if (this.phase === 'making' && this.video) return this.video.progress.percent / 100;
+    return this.file.size ? this.transfer.sent / this.file.size : 0;
+  }
+
+  private buttons(id: string | undefined) {
+    const { phase, transfer, video } = this;
     const name = video?.title ?? this.file.name;
-    for (const button of [this.pause, this.cancel, this.here, this.link]) button.setAttribute('aria-label', `${button.textContent}: ${name}`);
-    const known = video ?? transfer.video;
-    this.link.hidden = !video && !transfer.playable;
-    this.here.hidden = !transfer.playable && !video?.playable;
-    if (known) {
-      this.item.dataset.id = known.id;
-      this.link.href = `/watch/${known.id}`;
-    }
-    if (phase === 'sending' && transfer.playable) this.link.target = '_blank'; // the page that sends must stay
-    else this.link.removeAttribute('target');
-    if (video) this.item.dataset.state = video.state;
+    const button = (press: string, text: string, more: Part = '') => html`<button type="button" id="${press}-${this.number}" data-press="${press}" data-of="${this.number}" aria-label="${text}: ${name}" ${more}>${text}</button>`;
+    const newTab = phase === 'sending' && transfer.playable; // the page that sends must stay
+    return [
+      phase === 'broken' ? button('pause', 'Try again') : phase === 'sending' && this.begun && button('pause', transfer.paused ? 'Go on' : 'Pause'),
+      phase !== 'making' && phase !== 'settled' && button('remove', phase === 'refused' || phase === 'waiting' ? 'Remove' : 'Cancel'),
+      (transfer.playable || video?.playable) && button('play', this.playing ? 'Close' : 'Play here', html`aria-expanded="${String(this.playing)}"`),
+      (video || transfer.playable) && html`<a class="button" href="/watch/${id}" aria-label="Watch: ${name}" ${newTab && html`target="_blank"`}>Watch</a>`,
+    ];
   }
 
   private text(): string {
@@ -155,8 +147,7 @@ class Row {
     switch (phase) {
       case 'checking': return 'Looking at it…';
       case 'waiting': return 'Not sent yet';
-      case 'refused': return this.file.size === 0 ? 'The file is empty.' : `This is not a video: it is ${this.kind}. A video may be in ${$('upload').dataset.containers}.`;
-      case 'broken': return this.trouble;
+      case 'refused': case 'broken': return this.why;
       case 'making': case 'settled': return video ? stateText(video, true) : '';
       case 'cancelled': return '';
     }
@@ -167,14 +158,18 @@ class Row {
     if (transfer.found > 0) parts.unshift(`Going on at ${bytes(transfer.found)}`);
     const speed = transfer.speed();
     if (transfer.playable) parts.push('can be watched already');
-    if (speed > 0) parts.push(`${bytes(speed)}/s`, timeLeft((this.file.size - transfer.sent) / speed));
+    if (speed > 0) parts.push(`${bytes(speed)}/s`, `${seconds((this.file.size - transfer.sent) / speed)} left`);
     return parts.join(' · ');
   }
 }
 
 const rows: Row[] = [];
 let sending = false; // a file is on its way
+let made = 0; // rows, also those that are gone
 const send = $<HTMLButtonElement>('send');
+
+const rowOf = (number: string) => rows.find((row) => row.number === number);
+onPress({ pause: (number) => rowOf(number)?.pause(), remove: (number) => rowOf(number)?.remove(), play: (number) => rowOf(number)?.play() });
 
 // ready keeps the button's words and state true.
 function ready() {
@@ -204,7 +199,6 @@ async function add(files: Iterable<File>) {
     }
     const row = new Row(file, await idFor(file).catch(() => ''));
     rows.push(row);
-    $('files').append(row.item);
     await row.check();
     if (row.phase === 'refused') say(`${file.name} is not a video.`);
     ready();

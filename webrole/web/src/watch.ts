@@ -1,7 +1,8 @@
-import { $, type List, Problem, type Step, type Video, call, copy, duration, during, element, message, plural, poll, say, settled, stateText } from './api';
+import { $, type List, Problem, type Step, type Video, call, copy, duration, during, field, message, plural, poll, say, settled, stateText } from './api';
 import { setUp as setUpCaptions } from './captions';
 import { setUp as setUpClip } from './clip';
 import { setUp as setUpEdit } from './edit';
+import { type Part, draw, html, onPress } from './html';
 import { setUp as setUpJourney } from './journey';
 import { setUp as setUpKeys } from './keys';
 import { Player } from './player';
@@ -12,14 +13,13 @@ import { setUp as setUpSeek } from './seek';
 const id = $('video').dataset.id ?? '';
 const player = new Player($<HTMLVideoElement>('player'), say, (list) => {
   const choice = $<HTMLSelectElement>('quality');
-  choice.replaceChildren(...list.map((quality) => element('option', { value: quality.value }, quality.name)));
+  draw(choice, html`${list.map(({ value, name }) => html`<option value="${value}">${name}</option>`)}`);
   choice.disabled = false;
   choice.onchange = () => player.choose(Number(choice.value));
 });
 const scrub = new Scrub($('scrub'), player, (second) => { seek.to(second).catch((err) => say(message(err))); });
 const seek = setUpSeek(id, player, (second) => scrub.mark(second));
-let video: Video;
-let known = false; // video is there
+let video: Video | undefined;
 let broken = false; // a step has failed, alone if the video is ready
 
 const showClip = setUpClip(id, player.element);
@@ -34,15 +34,19 @@ const may: Record<string, (v: Video) => boolean> = {
   edit: () => true,
 };
 
-const list = (id: string, pairs: [string, string | Node][]) => $(id).replaceChildren(...pairs.filter(([, text]) => text)
-  .flatMap(([name, text]) => [element('dt', {}, name), element('dd', {}, text)]));
+// offer shows the buttons of what may be done with a video.
+function offer(v: Video) {
+  for (const button of actions) button.hidden = !v.mayChange || !may[button.dataset.action ?? '']?.(v);
+}
+
+const list = (id: string, pairs: [string, Part][]) => draw($(id), html`${pairs.filter(([, value]) => value).map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}`);
 
 const isVideo = (value: unknown): value is string => typeof value === 'string' && /^[a-z2-7]{26}$/.test(value);
 
 // What the steps left with the video, whichever there are: facts and files.
-const made = (v: Video) => (v.made || []).flatMap((m): [string, string | Node][] => [
+const made = (v: Video) => (v.made || []).flatMap((m): [string, Part][] => [
   ...Object.entries(m.facts || {}).filter(([, value]) => !isVideo(value)).map(([name, value]): [string, string] => [`${m.step}: ${name}`, String(value)]),
-  ...m.files.map((f): [string, Node] => [`${m.step}: file`, element('a', { href: f.url }, f.name)])]);
+  ...m.files.map((f): [string, Part] => [`${m.step}: file`, html`<a href="${f.url}">${f.name}</a>`])]);
 
 // Another video that a step names, once: "Same as" of a fact sameAs.
 function others(v: Video) {
@@ -50,15 +54,14 @@ function others(v: Video) {
   for (const [name, value] of (v.made || []).flatMap((m) => Object.entries(m.facts || {}))) {
     if (isVideo(value) && !seen.has(value)) seen.set(value, name);
   }
-  return [...seen].map(([id, name]): [string, Node] => {
+  return [...seen].map(([id, name]): [string, Part] => {
     const words = name.replace(/[A-Z]/g, (c) => ` ${c.toLowerCase()}`);
-    return [words.charAt(0).toUpperCase() + words.slice(1), element('a', { href: `/watch/${id}` }, id)];
+    return [words.charAt(0).toUpperCase() + words.slice(1), html`<a href="/watch/${id}">${id}</a>`];
   });
 }
 
 function show(v: Video) {
   video = v;
-  known = true;
   document.title = `${v.title} · Cutroom`;
   $('title').textContent = v.title;
   $('description').textContent = v.description;
@@ -67,24 +70,27 @@ function show(v: Video) {
   $('stage').toggleAttribute('data-growing', !settled(v)); // its time line is the one below
   $('working').hidden = v.state !== 'processing' && !(v.state === 'awaiting_upload' && v.playable);
   $<HTMLProgressElement>('bar').value = v.progress.percent;
-  const facts: [string, string | Node][] = [['Channel', element('a', { href: `/?${new URLSearchParams({ channel: v.channel })}` }, v.channel)], ['Actors', v.actors.join(', ')], ['Directors', v.directors.join(', ')], ['Tags', v.tags.join(', ')],
-    ['Length', v.durationSeconds ? duration(v.durationSeconds) : ''],
-    ['Renditions', v.renditions.map((r) => r.name).join(', ')], ['Left out', (v.notices || []).map((n) => n.detail).join(' ')], ...others(v)];
-  list('facts', facts);
+  list('facts', [['Channel', html`<a href="/?${String(new URLSearchParams({ channel: v.channel }))}">${v.channel}</a>`], ['Actors', v.actors.join(', ')], ['Directors', v.directors.join(', ')], ['Tags', v.tags.join(', ')],
+    ['Length', v.durationSeconds && duration(v.durationSeconds)],
+    ['Renditions', v.renditions.map((r) => r.name).join(', ')], ['Left out', (v.notices || []).map((n) => n.detail).join(' ')], ...others(v)]);
   list('found', made(v));
   $('found-none').hidden = Boolean(v.made?.length);
-  for (const button of actions) button.hidden = !v.mayChange || !may[button.dataset.action ?? '']?.(v);
+  offer(v);
   $('send-captions').hidden = !v.mayChange;
   showClip(v.state === 'ready');
   $('download').hidden = !v.links.download;
   if (v.links.download) $<HTMLAnchorElement>('download').href = v.links.download;
-  scrub.pictures(v.links.storyboard).catch((err) => console.info('storyboard', message(err)));
+  scrub.board = v.links.storyboard;
   player.update(v);
   $('waiting').hidden = Boolean(v.links.master) && v.state !== 'awaiting_upload';
-  if (v.state === 'awaiting_upload') {
-    // Also on another device: anyone who has the file may send what is missing.
-    if (!$('waiting').querySelector('a')) $('waiting').replaceChildren('The upload is not complete. ', element('a', { href: `/upload?video=${id}` }, 'Go on with it'), ', here or on another device, with the same file.');
-  } else if (!v.links.master) $('waiting').textContent = v.state === 'failed' ? 'There is nothing to watch.' : 'It can be watched as soon as its first seconds are processed.';
+  draw($('waiting'), waiting(v));
+}
+
+function waiting({ state, links }: Video) {
+  // Also on another device: anyone who has the file may send what is missing.
+  if (state === 'awaiting_upload') return html`The upload is not complete. <a href="/upload?video=${id}">Go on with it</a>, here or on another device, with the same file.`;
+  if (links.master) return html``;
+  return state === 'failed' ? html`There is nothing to watch.` : html`It can be watched as soon as its first seconds are processed.`;
 }
 
 async function views() {
@@ -95,25 +101,26 @@ async function views() {
 
 player.element.addEventListener('playing', () => { views().catch((err) => console.info('views', message(err))); }, { once: true });
 
-async function steps() {
+async function steps(v: Video) {
   const { items } = await call<List<Step>>('GET', `/videos/${id}/steps`);
   broken = items.some((s) => s.state === 'failed');
-  for (const button of actions) if (button.dataset.action === 'retry') button.hidden = !video.mayChange || !may.retry?.(video);
-  scrub.update(items, video.durationSeconds);
+  offer(v);
+  scrub.update(items, v.durationSeconds);
   await seek.again((second) => scrub.words(second));
 }
 
 setUpCaptions(id, player.element, () => player.reload());
 setUpKeys(player, scrub);
-const journey = setUpJourney(id, () => (known ? video : null));
+const journey = setUpJourney(id, () => video);
 
 let still = 0;
 poll(1500, async () => {
   // A settled video changes rarely, and then by this page or another user.
-  if (known && settled(video) && still++ % 10 !== 0) return false;
+  if (video && settled(video) && still++ % 10 !== 0) return false;
   try {
-    show(await call<Video>('GET', `/videos/${id}`));
-    await steps();
+    const read = await call<Video>('GET', `/videos/${id}`);
+    show(read);
+    await steps(read);
     await journey();
   } catch (err) {
     if (!(err instanceof Problem) || err.status !== 404) throw err;
@@ -126,27 +133,21 @@ poll(1500, async () => {
 });
 
 for (const button of actions) {
-  const action = button.dataset.action ?? '';
-  if (action === 'edit') continue;
-  if (action === 'delete') {
-    setUpRemove(id, button);
-    continue;
+  const { action } = button.dataset;
+  if (action === 'delete') setUpRemove(id, button);
+  else if (action !== 'edit') {
+    button.addEventListener('click', () => during(button, async () => {
+      still = 0;
+      show(await call<Video>('POST', `/videos/${id}/${action}`));
+    }));
   }
-  button.addEventListener('click', () => during(button, async () => {
-    still = 0;
-    show(await call<Video>('POST', `/videos/${id}/${action}`));
-  }));
 }
-setUpEdit(() => video, show);
+setUpEdit(() => video!, show);
 
 // A link to the moment that is shown, and what other sites need to show the video.
 $('share').addEventListener('toggle', () => {
   const at = Math.floor(player.element.currentTime);
-  $<HTMLInputElement>('share-link').value = `${location.origin}/watch/${id}${at > 0 ? `?t=${at}` : ''}`;
-  $<HTMLInputElement>('share-frame').value = `<iframe src="${location.origin}/embed/${id}" width="640" height="360" allow="fullscreen" loading="lazy" title="Video"></iframe>`;
+  field('share-link').value = `${location.origin}/watch/${id}${at > 0 ? `?t=${at}` : ''}`;
+  field('share-frame').value = `<iframe src="${location.origin}/embed/${id}" width="640" height="360" allow="fullscreen" loading="lazy" title="Video"></iframe>`;
 });
-for (const name of ['link', 'frame']) {
-  $(`share-${name}-copy`).addEventListener('click', () => {
-    copy($<HTMLInputElement>(`share-${name}`).value, (text) => { $('share-said').textContent = text; }, 'Copied.');
-  });
-}
+onPress({ copy: (from) => copy(field(from).value, (text) => { $('share-said').textContent = text; }, 'Copied.') });

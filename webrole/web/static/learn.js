@@ -1,1 +1,1 @@
-import{a as o}from"./shared-KQZWB4LF.js";import{l as t}from"./shared-NNIAME5X.js";for(let e of document.querySelectorAll("[data-scene]"))o().includes(e.dataset.scene??"")&&e.querySelector("h3")?.append(t("span",{class:"soft"}," \u2713 played"));
+import{a as s}from"./shared-WKDMOMQB.js";import{a as o,e as a}from"./shared-LDTLH4KG.js";for(let e of document.querySelectorAll("[data-scene]")){let t=e.querySelector("h3");t&&s(e.dataset.scene??"")&&a(t,o`<span class="soft"> ✓ played</span>`)}

@@ -1,10 +1,8 @@
 // Everything about one message: where it leads to, in storage, in the docs, in the code.
-import { $, element } from '../api';
-import type { Model, Token } from './model';
-import { seconds, where } from './picture';
-import { hue } from './colour';
-
-type Fact = [string, Node | string];
+import { $, seconds } from '../api';
+import { type Part, draw, html } from '../html';
+import { type Model, type Token, hue } from './model';
+import { where } from './words';
 
 export class Facts {
   id = '';
@@ -22,20 +20,15 @@ export class Facts {
     const t = this.model.tokens.get(this.id);
     $('follow-title').textContent = t ? this.model.name(t) : 'This message is gone: its work is done, or it was cleared.';
     $('follow').style.setProperty('--hue', String(hue(t?.video ?? '')));
-    const list = t ? this.list(t) : [];
-    const looks = JSON.stringify(list.map(([name, value]) => [name, typeof value === 'string' ? value : value.textContent]));
-    const box = $('follow-facts');
-    if (box.dataset['looks'] === looks) return; // a link that has focus keeps it
-    box.dataset['looks'] = looks;
-    box.replaceChildren(...list.flatMap(([name, value]) => [element('dt', {}, name), element('dd', {}, value)]));
+    draw($('follow-facts'), html`${t ? this.list(t).map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`) : ''}`);
   }
 
-  private list(t: Token): Fact[] {
+  private list(t: Token): [string, Part][] {
     const now = this.model.now();
-    const facts: Fact[] = [['Where', where(t)]];
-    if (t.video) facts.push(['Video', element('a', { href: `/watch/${encodeURIComponent(t.video)}` }, this.model.title(t.video) || t.video)]);
-    facts.push(['Deliveries', t.dequeues ? String(t.dequeues) : 'none yet']);
-    if (t.failures) facts.push(['Failures', String(t.failures)]);
+    const facts: [string, Part][] = [['Where', where(t)]];
+    if (t.video) facts.push(['Video', html`<a href="/watch/${encodeURIComponent(t.video)}">${this.model.title(t.video) || t.video}</a>`]);
+    facts.push(['Deliveries', t.dequeues || 'none yet']);
+    if (t.failures) facts.push(['Failures', t.failures]);
     if (t.lease) facts.push(['Lease', `${seconds(Math.max(0, (t.lease.endsAt - now) / 1000))} left of ${t.lease.seconds} s, renewed ${t.lease.renewals === 1 ? 'once' : `${t.lease.renewals} times`}`]);
     if (t.inserted) facts.push(['Sent', new Date(t.inserted).toLocaleTimeString()]);
     if (t.poison) facts.push(['Reason', t.poison.reason]);
@@ -43,13 +36,13 @@ export class Facts {
     facts.push(['Message', code(t.id)]);
     if (t.item) facts.push(['Work item', code(t.item)]);
     if (t.row) facts.push(['Row', code(`videos · ${t.video} · ${t.row}`)]);
-    facts.push(['Pattern', element('a', { href: `/patterns/${pattern(t)}` }, code(`docs/patterns/${pattern(t)}.md`))]);
+    facts.push(['Pattern', html`<a href="/patterns/${pattern(t)}">${code(`docs/patterns/${pattern(t)}.md`)}</a>`]);
     if (/^[a-z0-9-]+$/.test(t.step)) facts.push(['Code', code(`workerrole/internal/step/${t.step}.go`)]);
     return facts;
   }
 }
 
-const code = (text: string) => element('code', {}, text);
+const code = (text: string) => html`<code>${text}</code>`;
 
 function pattern(t: Token) {
   switch (t.place.kind) {

@@ -1,6 +1,6 @@
 // What the board knows, and where each message is. It is told by events, and says in
 // words what happened. Nothing here touches the page.
-import type { BoardEvent, BoardQueue, BoardSample, BoardScale, BoardWorker, Poison } from '../api';
+import type { BoardEvent, BoardQueue, BoardSample, BoardScale, BoardTask, BoardWorker, Poison } from '../api';
 
 export type Place =
   | { kind: 'lane'; lane: string } // visible
@@ -27,6 +27,18 @@ export interface Token {
   poison?: Poison | undefined;
   left?: number | undefined; // when it was missed in its lane, and in no slot yet
 }
+
+// Every video has a colour and a short name, both made from its id, so that they are
+// the same wherever it is shown. The colour is never the only sign.
+
+// hue spreads ids over the circle of colours: FNV-1a, as ids differ in every place.
+export function hue(id: string) {
+  let hash = 0x811c9dc5;
+  for (let i = 0; i < id.length; i++) hash = Math.imul(hash ^ id.charCodeAt(i), 0x01000193) >>> 0;
+  return Math.round((hash % 3600) / 10);
+}
+
+export const short = (id: string) => id.slice(0, 3) || '–';
 
 // How long a message that its worker forgot is expected back after its lease ended.
 const patience = 8000;
@@ -57,8 +69,6 @@ export class Model {
   // Of the web role's clock minus ours, in ms: leases are told in its time.
   ahead = 0;
 
-  private readonly slots = new Map<string, Map<string, number>>(); // by worker and pool: id to slot
-
   now() { return Date.now() + this.ahead; }
 
   // apply takes a state in, and returns what happened since the last in words, oldest first.
@@ -68,7 +78,7 @@ export class Model {
     const workers = byName(event.workers);
     const words: string[] = [];
     for (const name of this.workers.keys()) {
-      if (!workers.has(name)) this.forgetWorker(name, words);
+      if (!workers.has(name)) words.push(`Worker ${name} has left.`);
     }
     for (const q of event.queues) tellQueue(this.queues.get(q.name), q, words);
     for (const w of event.workers) tellWorker(this.workers.get(w.name), w, words);
@@ -92,14 +102,11 @@ export class Model {
   // expire forgets hidden messages that did not come back: they were done after all.
   expire(): boolean {
     let changed = false;
-    for (const [id, t] of this.tokens) {
-      if (t.place.kind === 'hidden' && t.lease && t.lease.endsAt + patience < this.now()) {
-        this.tokens.delete(id);
-        changed = true;
-      } else if (t.left !== undefined && t.left + between < this.now()) {
-        this.tokens.delete(id);
-        changed = true;
-      }
+    for (const [id, { place, lease, left }] of this.tokens) {
+      const until = place.kind === 'hidden' && lease ? lease.endsAt + patience : left !== undefined && left + between;
+      if (until === false || until >= this.now()) continue;
+      this.tokens.delete(id);
+      changed = true;
     }
     return changed;
   }
@@ -114,26 +121,12 @@ export class Model {
   }
 
   // base is the queue of a lane.
-  base(lane: string): BoardQueue | undefined {
-    for (const q of this.queues.values()) {
-      if (q.lanes.some((l) => l.name === lane)) return q;
-    }
-    return undefined;
+  base(lane: string) {
+    return [...this.queues.values()].find((q) => q.lanes.some((l) => l.name === lane));
   }
 
   held(lane: string) {
-    let n = 0;
-    for (const t of this.tokens.values()) {
-      if (t.queue === lane && (t.place.kind === 'slot' || t.place.kind === 'hidden')) n++;
-    }
-    return n;
-  }
-
-  private forgetWorker(name: string, words: string[]) {
-    words.push(`Worker ${name} has left.`);
-    for (const key of [...this.slots.keys()]) {
-      if (key.startsWith(`${name} `)) this.slots.delete(key);
-    }
+    return [...this.tokens.values()].filter((t) => t.queue === lane && (t.place.kind === 'slot' || t.place.kind === 'hidden')).length;
   }
 
   // place says where each message is now. What a worker held and forgot without an end
@@ -150,7 +143,7 @@ export class Model {
         }
       }
     }
-    for (const w of this.workers.values()) this.placeTasks(w, now);
+    for (const w of this.workers.values()) this.placeTasks(w, before, now);
     for (const p of this.poison) {
       const id = p.id.slice(p.id.indexOf('~') + 1);
       now.set(id, { ...before.get(id), id, queue: p.queue, step: p.step ?? '', video: p.subject ?? '', dequeues: before.get(id)?.dequeues ?? 0, place: { kind: 'poison' }, failures: p.failures, poison: p, lease: undefined });
@@ -168,41 +161,24 @@ export class Model {
     return now;
   }
 
-  private placeTasks(w: BoardWorker, now: Map<string, Token>) {
-    const byPool = new Map<string, string[]>();
-    for (const t of w.tasks) {
+  // placeTasks lets every message keep its slot, and gives new ones the first free.
+  private placeTasks(w: BoardWorker, before: Map<string, Token>, now: Map<string, Token>) {
+    const slotOf = ({ id }: BoardTask) => {
+      const was = before.get(id)?.place;
+      return was?.kind === 'slot' && was.worker === w.name ? was.slot : undefined;
+    };
+    const taken = new Set<string>();
+    for (const t of [...w.tasks.filter((t) => slotOf(t) !== undefined), ...w.tasks.filter((t) => slotOf(t) === undefined)]) {
       const pool = this.base(t.queue)?.pool ?? '';
-      byPool.set(pool, [...(byPool.get(pool) ?? []), t.id]);
-    }
-    for (const [pool, ids] of byPool) this.seat(`${w.name} ${pool}`, ids);
-    for (const t of w.tasks) {
-      const pool = this.base(t.queue)?.pool ?? '';
-      const slot = this.slots.get(`${w.name} ${pool}`)?.get(t.id) ?? 0;
+      let slot = slotOf(t) ?? 0;
+      while (taken.has(`${pool} ${slot}`)) slot++;
+      taken.add(`${pool} ${slot}`);
       now.set(t.id, {
         id: t.id, queue: t.queue, step: t.step, video: t.video, dequeues: t.dequeueCount, place: { kind: 'slot', worker: w.name, pool, slot },
         index: t.index, item: t.item, row: t.row, inserted: t.insertedAt,
         lease: { worker: w.name, since: Date.parse(t.since), endsAt: Date.parse(t.leaseEndsAt), seconds: t.visibilitySeconds, renewals: t.renewals },
       });
     }
-  }
-
-  // seat lets every message keep its slot, and gives new ones the first free.
-  private seat(key: string, ids: string[]) {
-    const was = this.slots.get(key) ?? new Map<string, number>();
-    const is = new Map<string, number>();
-    for (const id of ids) {
-      const slot = was.get(id);
-      if (slot !== undefined) is.set(id, slot);
-    }
-    const taken = new Set(is.values());
-    for (const id of ids) {
-      if (is.has(id)) continue;
-      let slot = 0;
-      while (taken.has(slot)) slot++;
-      taken.add(slot);
-      is.set(id, slot);
-    }
-    this.slots.set(key, is);
   }
 
   private tell(before: Map<string, Token>, words: string[]) {

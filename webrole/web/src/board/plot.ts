@@ -1,31 +1,19 @@
 // A small plot of one number over the last minutes: a line, the newest value in words.
-import { element, svg } from '../api';
+import { html } from '../html';
 
 const width = 96, height = 22, points = 60;
 
-export interface Plot { node: HTMLElement; show(values: number[], text: string, words: string): void }
-
 const names = { done: 'done', age: 'oldest' };
 
-export function plot(kind: keyof typeof names): Plot {
-  const area = svg('path', { class: 'plot-area' });
-  const line = svg('path', { class: 'plot-line' });
-  const box = svg('svg', { viewBox: `0 0 ${width} ${height}`, class: `plot plot-${kind}`, 'aria-hidden': 'true' }, area, line);
-  const value = element('span', { class: 'plot-value', 'aria-hidden': 'true' });
-  const words = element('span', { class: 'unseen' });
-  const node = element('div', { class: 'plot-box' }, element('span', { class: 'plot-name', 'aria-hidden': true }, names[kind]), box, value, words);
-  return {
-    node,
-    show(values, text, said) {
-      const top = Math.max(1, ...values);
-      const first = points - values.length;
-      const at = values.map((v, i) => `${(((first + i) / (points - 1)) * width).toFixed(1)} ${(height - 1 - (v / top) * (height - 3)).toFixed(1)}`);
-      const path = at.length > 1 ? `M${at.join('L')}` : '';
-      line.setAttribute('d', path);
-      area.setAttribute('d', path && `${path}L${width} ${height}L${((first / (points - 1)) * width).toFixed(1)} ${height}Z`);
-      value.textContent = text;
-      words.textContent = said;
-      node.toggleAttribute('data-flat', values.every((v) => v === 0));
-    },
-  };
+export function plot(kind: keyof typeof names, values: number[], text: string, words: string) {
+  const top = Math.max(1, ...values);
+  const first = points - values.length;
+  const x = (i: number) => (((first + i) / (points - 1)) * width).toFixed(1);
+  const at = values.map((v, i) => `${x(i)} ${(height - 1 - (v / top) * (height - 3)).toFixed(1)}`);
+  const path = at.length > 1 ? `M${at.join('L')}` : '';
+  return html`<div class="plot-box" ${values.every((v) => v === 0) && 'data-flat'}>
+    <span class="plot-name" aria-hidden="true">${names[kind]}</span>
+    <svg viewBox="0 0 ${width} ${height}" class="plot plot-${kind}" aria-hidden="true">
+      <path class="plot-area" d="${path && `${path}L${width} ${height}L${x(0)} ${height}Z`}"></path><path class="plot-line" d="${path}"></path></svg>
+    <span class="plot-value" aria-hidden="true">${text}</span><span class="unseen">${words}</span></div>`;
 }

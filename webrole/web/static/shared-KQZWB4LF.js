@@ -1,1 +1,0 @@
-var t="scenes-played";function n(){try{let e=JSON.parse(localStorage.getItem(t)??"[]");return Array.isArray(e)?e.map(String):[]}catch{return[]}}function o(e){try{localStorage.setItem(t,JSON.stringify([...new Set([...n(),e])]))}catch(r){console.info("played",r)}}export{n as a,o as b};

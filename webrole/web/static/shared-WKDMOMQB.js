@@ -1,0 +1,1 @@
+var t=e=>`scene-played-${e}`;function n(e){try{return localStorage.getItem(t(e))!==null}catch{return!1}}function o(e){try{localStorage.setItem(t(e),"yes")}catch(r){console.info("played",r)}}export{n as a,o as b};
