@@ -90,7 +90,11 @@ func (r *Reader) Read(p []byte) (int, error) {
 			return 0, err //nolint:wrapcheck // that of the source, as it is
 		}
 		there, _ := r.source.Peek(min(r.source.Buffered(), len(p)))
-		if n := asciiPrefix(there); n > 0 || len(p) == 0 {
+		n := bytes.IndexFunc(there, func(c rune) bool { return c >= utf8.RuneSelf })
+		if n < 0 {
+			n = len(there)
+		}
+		if n > 0 || len(p) == 0 {
 			return r.source.Read(p[:n]) //nolint:wrapcheck // from its buffer
 		}
 		r.decide()
@@ -148,15 +152,6 @@ func lost(c rune) rune {
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
-
-func asciiPrefix(b []byte) int {
-	if n := bytes.IndexFunc(b, beyondASCII); n >= 0 {
-		return n
-	}
-	return len(b)
-}
-
-func beyondASCII(c rune) bool { return c >= utf8.RuneSelf }
 
 // whole cuts a sample after a character: bytes up to "/" are never the second half of one.
 func whole(sample []byte) []byte {

@@ -29,11 +29,8 @@ type ChunkJob struct {
 	Renditions []int
 	// Stills says that the chunk's tiles, and the poster if it is in the chunk, are made.
 	Stills bool
-	// Awaited says that a viewer waits for it, as for the first chunk.
-	Awaited bool
-	// DecodeThreads is for previews, to decode sooner; 0 is 1. Of a damaged source several
-	// threads make other pictures each time, so what is kept is decoded by one.
-	DecodeThreads int
+	// Preview says that a viewer waits for it, as for the first chunk, and that it is not kept.
+	Preview bool
 }
 
 // Names of the files that Chunk writes in ChunkJob.Dir.
@@ -151,7 +148,12 @@ func fitted(s *ff.Stream, plan video.Plan, width, height int, matrix, levels str
 func (t *Tool) chunkFrames(job ChunkJob) *ff.Stream {
 	plan, chunk := job.Plan, job.Plan.Chunks[job.Index]
 	in := t.guard(job.Source)
-	in["threads"] = strconv.Itoa(max(1, job.DecodeThreads))
+	// Of a damaged source several threads make other pictures each time, so what is kept is
+	// decoded by one.
+	in["threads"] = "1"
+	if job.Preview {
+		in["threads"] = "4"
+	}
 	if !plan.Rotated {
 		// When pictures change their size or pixel format, ffmpeg (5.1) makes the
 		// filters anew, and the count of frames starts again. Without that the
@@ -192,7 +194,7 @@ func renditionOptions(job ChunkJob, r video.Rendition) ff.KwArgs {
 	// A viewer waits for the first chunk: a quarter less time is worth more bits in its 2 s.
 	// The picture is no worse, and the init segment is the same, as one for all chunks must be.
 	preset := "veryfast"
-	if job.Index == 0 || job.Awaited {
+	if job.Index == 0 || job.Preview {
 		preset = "superfast"
 	}
 	return with(repeatable, ff.KwArgs{

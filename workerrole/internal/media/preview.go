@@ -37,7 +37,7 @@ func EncodePreview(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, pl
 	made := Preview{Output: video.Preview{Chunk: index}}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		encoded, err := encodeChunk(ctx, tool, ffmpeg.ChunkJob{Source: src, Plan: small, Index: index, Dir: dir, DecodeThreads: 4, Awaited: true})
+		encoded, err := encodeChunk(ctx, tool, ffmpeg.ChunkJob{Source: src, Plan: small, Index: index, Dir: dir, Preview: true})
 		if err == nil && len(encoded.Renditions) > 0 {
 			made.Pictures = encoded.Renditions[0]
 		}
