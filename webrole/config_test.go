@@ -4,7 +4,7 @@ import (
 	"log/slog"
 	"testing"
 
-	"github.com/cutroom/cutroom/shared/settings/settingstest"
+	"github.com/cutroom/cutroom/shared/testkit/settingstest"
 )
 
 func TestConfigurationIsLoggedWithoutSecrets(t *testing.T) {

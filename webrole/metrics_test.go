@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"github.com/cutroom/cutroom/shared/metrics/metricstest"
+	"github.com/cutroom/cutroom/shared/testkit/metricstest"
 )
 
 // docs/metrics.md lists what this role exports, all of it and nothing else.

@@ -6,7 +6,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/cutroom/cutroom/shared/settings/settingstest"
+	"github.com/cutroom/cutroom/shared/testkit/settingstest"
 )
 
 func TestConfigurationIsLoggedWithoutSecrets(t *testing.T) {

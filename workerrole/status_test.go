@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/metrics/metricstest"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/metricstest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/sourceparts/partstest"
+	"github.com/cutroom/cutroom/shared/testkit/partstest"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workitem"
