@@ -52,7 +52,7 @@ var lists = []struct {
 }{
 	{"listAudit", "/ops/audit?limit=100", []damage{{audit.Table, "{entry}", 1}}},
 	{"listVideos", "/videos", []damage{
-		{catalog.RecentTable, "__{other}$", 1}, {catalog.RecentTable, "+MONTHS strange", 0}, {videostore.VideosTable, "{other} META", 1},
+		{catalog.RecentTable, "__{other}$", 1}, {videostore.VideosTable, "{other} META", 1},
 	}},
 	{"listVideos", "/videos?channel=main", []damage{{catalog.CatalogTable, "main NEW:.*__{other}", 1}, {videostore.VideosTable, "{other} META", 1}}},
 	{"listVideos", "/videos?channel=main&sort=title", []damage{{catalog.CatalogTable, "main TITLE:.*__{other}", 1}, {videostore.VideosTable, "{other} META", 1}}},

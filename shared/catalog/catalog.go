@@ -14,30 +14,27 @@
 //
 // # Table recent
 //
-// PartitionKey: `<yyyy-MM>~<n>`, n = hash(id) mod RecentShards. The month alone
-// would be an append-only key that takes every write of the site (T3). The calculated
-// suffix (S1, S3) spreads the writes, and the key of a known video can still be computed.
-// RowKey: `<inverted time>__<id>`. A page merges RecentShards row range scans.
-//
-// Partition `MONTHS` has a row for each month that ever had a video, RowKey
-// `<inverted time>` of its beginning. A page reads it to skip empty months.
+// PartitionKey: `all~<n>`, n = hash(id) mod RecentShards. One partition would take every
+// write of the site, and one for each month would be an append-only key, which is no
+// better (T3). The calculated suffix (S3) spreads the writes, and the key of a known video
+// can still be computed. RowKey: `<inverted time>__<id>`. A page merges RecentShards row
+// range scans.
 //
 // Next: shared/searchindex, how a video is found by its words.
 package catalog
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf16"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/indexrows"
 	"github.com/cutroom/cutroom/shared/normalize"
+	"github.com/cutroom/cutroom/shared/rowstream"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 )
@@ -48,8 +45,8 @@ const (
 	RecentTable  = "recent"
 )
 
-// RecentShards is the number of partitions of a month. A page costs that many
-// requests, and a month takes RecentShards × 2,000 writes a second on Azure. To
+// RecentShards is the number of partitions of table recent. A page costs that many
+// requests, and the table takes RecentShards × 2,000 writes a second on Azure. To
 // change it, index every video again.
 const RecentShards = 8
 
@@ -57,8 +54,6 @@ const (
 	newPrefix     = "NEW:"
 	titlePrefix   = "TITLE:"
 	referenceRow  = "REF"
-	monthsKey     = "MONTHS"
-	monthFormat   = "2006-01"
 	maxFieldUnits = 400 // UTF-16 units of a channel or title in a key; 512 is the service's limit for all
 )
 
@@ -68,8 +63,6 @@ type Catalog struct {
 
 	catalog *tablestore.Table
 	recent  *tablestore.Table
-
-	months sync.Map // string to struct{}: months that have their row already
 }
 
 // New returns the catalogue of an account, whose tables exist.
@@ -79,7 +72,7 @@ func New(a *azstorage.Account) *Catalog {
 		recent:  tablestore.New(a, RecentTable),
 		Keeper:  indexrows.New(a, CatalogTable, referenceRow, CatalogTable, RecentTable),
 	}
-	c.Keeper.Rows = c.rowsOf
+	c.Keeper.Rows = rowsOf
 	return c
 }
 
@@ -90,8 +83,7 @@ func Listed(v video.Video) bool {
 		(v.State != video.Cancelled || !v.UploadedAt.IsZero()) // cancelled before it arrived
 }
 
-// rowsOf lists the rows of a video, whose month is opened before its first row.
-func (c *Catalog) rowsOf(ctx context.Context, v video.Video) ([]indexrows.Row, error) {
+func rowsOf(_ context.Context, v video.Video) ([]indexrows.Row, error) {
 	if !Listed(v) {
 		return nil, nil
 	}
@@ -104,8 +96,8 @@ func (c *Catalog) rowsOf(ctx context.Context, v video.Video) ([]indexrows.Row, e
 	return []indexrows.Row{
 		row(CatalogTable, channel, newPrefix+place),
 		row(CatalogTable, channel, titleKey(v.Title, v.ID)),
-		row(RecentTable, recentKey(v.CreatedAt, Shard(v.ID, RecentShards)), place),
-	}, c.openMonth(ctx, v.CreatedAt)
+		row(RecentTable, recentKey(Shard(v.ID, RecentShards)), place),
+	}, nil
 }
 
 // IDOf reads whose row one of a list is: property Id, with which its RowKey ends.
@@ -117,37 +109,17 @@ func IDOf(row tablestore.Entity) (video.ID, error) {
 	return id, err
 }
 
-// openMonth writes the month's row in table recent, once per process.
-func (c *Catalog) openMonth(ctx context.Context, t time.Time) error {
-	month := t.UTC().Format(monthFormat)
-	if _, known := c.months.Load(month); known {
-		return nil
-	}
-	_, err := c.recent.Insert(ctx, tablestore.Entity{PartitionKey: monthsKey, RowKey: monthRow(t)})
-	if err != nil && !errors.Is(err, tablestore.ErrExists) {
-		return fmt.Errorf("opening month %s: %w", month, err)
-	}
-	c.months.Store(month, struct{}{})
-	return nil
-}
-
-// monthRow is the row of a month: later months sort first.
-func monthRow(t time.Time) string {
-	year, month, _ := t.UTC().Date()
-	return tablestore.InvertedTime(time.Date(year, month, 1, 0, 0, 0, 0, time.UTC))
-}
-
 // Place is the RowKey that sorts videos newest first: `<inverted time>__<id>`.
 func Place(created time.Time, id video.ID) string {
 	return tablestore.InvertedTime(created) + tablestore.Separator + string(id)
 }
 
-// ParsePlace undoes Place. ok is false for anything that Place did not make.
-func ParsePlace(place string) (created time.Time, id video.ID, ok bool) {
-	inverted, rest, found := strings.Cut(place, tablestore.Separator)
-	created, err := tablestore.ParseInvertedTime(inverted)
-	id, err2 := video.ParseID(rest)
-	return created, id, found && err == nil && err2 == nil
+// IsPlace reports whether a text is a Place, or the RowKey that follows one.
+func IsPlace(text string) bool {
+	inverted, id, _ := strings.Cut(strings.TrimSuffix(text, rowstream.KeyAfter("")), tablestore.Separator)
+	_, badTime := tablestore.ParseInvertedTime(inverted)
+	_, badID := video.ParseID(id)
+	return badTime == nil && badID == nil
 }
 
 // Shard spreads videos evenly over n partitions by their ids (S3).
@@ -157,10 +129,8 @@ func Shard(id video.ID, n int) int {
 	return int(h.Sum32() % uint32(n))
 }
 
-// recentKey is a partition of the month that t is in.
-func recentKey(t time.Time, shard int) string {
-	return fmt.Sprintf("%s~%d", t.UTC().Format(monthFormat), shard)
-}
+// recentKey is a partition of table recent.
+func recentKey(shard int) string { return fmt.Sprintf("all~%d", shard) }
 
 // titleEnd follows the title in a key, so that "cherry" comes before "cherry 2" and
 // "cherry pie": a folded title has single spaces only, and no character of a key

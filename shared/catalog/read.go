@@ -3,8 +3,6 @@ package catalog
 import (
 	"context"
 	"fmt"
-	"strings"
-	"time"
 
 	"github.com/cutroom/cutroom/shared/rowstream"
 	"github.com/cutroom/cutroom/shared/tablestore"
@@ -41,67 +39,31 @@ func (c *Catalog) Channel(ctx context.Context, channel string, sort Sort, limit 
 
 const recentQuery = "recent"
 
-// Recent lists a page of all videos, newest first. It costs a row range scan for
-// each two months of the list of months, and RecentShards for each month that the
-// page needs (T5). limit and next are as in Channel. Error: tablestore.ErrToken.
+// Recent lists a page of all videos, newest first: RecentShards row range scans (T5).
+// limit and next are as in Channel. Error: tablestore.ErrToken.
 func (c *Catalog) Recent(ctx context.Context, limit int, token string) (page []video.ID, next string, err error) {
 	from, err := tablestore.Place(recentQuery, token)
-	if err == nil {
-		page, next, err = c.recentFrom(ctx, from, limit)
+	if err == nil && from != "" && !IsPlace(from) {
+		err = tablestore.ErrToken
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("listing recent videos: %w", err)
 	}
-	return page, next, nil
-}
-
-func (c *Catalog) recentFrom(ctx context.Context, from string, limit int) (page []video.ID, next string, err error) {
-	latest := "" // month
-	if from != "" {
-		created, _, ok := ParsePlace(strings.TrimSuffix(from, rowstream.KeyAfter("")))
-		if !ok {
-			return nil, "", tablestore.ErrToken
-		}
-		latest = monthRow(created)
-	}
-	for month, err := range c.recent.Query(ctx, tablestore.Query{
-		PartitionKey: monthsKey, RowFrom: latest, Select: []string{"RowKey"}, PageSize: monthsAhead, Class: tablestore.RowRange,
-		Read: func(row tablestore.Entity) error { _, err := tablestore.ParseInvertedTime(row.RowKey); return err },
-	}) {
-		if err != nil {
-			return nil, "", err
-		}
-		begin, _ := tablestore.ParseInvertedTime(month.RowKey)
-		for list := c.month(begin, limit); ; {
-			row, more, err := list.Seek(ctx, from)
-			if err != nil {
-				return nil, "", err
-			}
-			if !more {
-				break
-			}
-			if len(page) == limit {
-				return page, tablestore.Token(recentQuery, from), nil
-			}
-			id, _ := IDOf(row)
-			page, from = append(page, id), rowstream.KeyAfter(row.RowKey)
-		}
-	}
-	return page, "", nil
-}
-
-// monthsAhead is how many months are read with one request; a page rarely needs more.
-const monthsAhead = 2
-
-// month is the list of a month's videos.
-func (c *Catalog) month(begin time.Time, limit int) *rowstream.Union {
-	list := &rowstream.Union{}
+	list := &rowstream.Union[video.ID]{}
 	for shard := range RecentShards {
-		list.Lists = append(list.Lists, &rowstream.Partition{
-			Table: c.recent, PartitionKey: recentKey(begin, shard),
+		list.Lists = append(list.Lists, &rowstream.Partition[video.ID]{
+			Table: c.recent, PartitionKey: recentKey(shard), Read: IDOf,
 			Ahead: int32(limit/RecentShards + 2), // an even spread, and a little more
-			Read:  func(row tablestore.Entity) error { _, err := IDOf(row); return err },
 		})
 	}
-	return list
+	for row, err := range rowstream.All(ctx, list, from) {
+		if err != nil {
+			return nil, "", fmt.Errorf("listing recent videos: %w", err)
+		}
+		if len(page) == limit {
+			return page, tablestore.Token(recentQuery, from), nil
+		}
+		page, from = append(page, row.Value), rowstream.KeyAfter(row.Key)
+	}
+	return page, "", nil
 }

@@ -63,7 +63,7 @@ func TestRemoveAfterACrash(t *testing.T) {
 	w := newWorld(t)
 	v := newVideo("v", "one", january)
 	w.Put(v)
-	dying := w.faulty(t, inject.DiesAt(5, inject.Reset)) // after month, reference, note, two partitions; before the report
+	dying := w.faulty(t, inject.DiesAt(4, inject.Reset)) // after reference, note, two partitions; before the report
 	if err := dying.Sync(t.Context(), v.ID, w.Current(v.ID)); err == nil {
 		t.Fatal("nothing failed")
 	}

@@ -12,22 +12,46 @@ package rowstream
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 
 	"github.com/cutroom/cutroom/shared/tablestore"
 )
 
+// Row is a row of a list: its RowKey, and what the list reads of it.
+type Row[T any] struct {
+	Key   string
+	Value T
+}
+
 // List is a list of rows with ascending, distinct RowKeys.
-type List interface {
-	// Seek returns the first row whose RowKey is from or greater, or false when
-	// there is none. Seeks go forward only: from never decreases.
-	Seek(ctx context.Context, from string) (tablestore.Entity, bool, error)
+type List[T any] interface {
+	// Seek returns the first row whose RowKey is from or greater, or nil when there is
+	// none. Seeks go forward only: from never decreases.
+	Seek(ctx context.Context, from string) (*Row[T], error)
 }
 
 // KeyAfter is the least RowKey that follows rowKey in the tables read here: their
 // RowKeys end in a video's id and none is the beginning of another.
 func KeyAfter(rowKey string) string { return rowKey + "!" }
+
+// All returns the rows of a list from a RowKey on. An error ends the sequence.
+func All[T any](ctx context.Context, list List[T], from string) iter.Seq2[Row[T], error] {
+	return func(yield func(Row[T], error) bool) {
+		for {
+			row, err := list.Seek(ctx, from)
+			if err != nil {
+				yield(Row[T]{}, err)
+				return
+			}
+			if row == nil || !yield(*row, nil) {
+				return
+			}
+			from = KeyAfter(row.Key)
+		}
+	}
+}
 
 // Read-ahead, in rows. A list that is read row by row doubles it; one that is skipped
 // through, such as a common word beside a rare one, halves it.
@@ -38,33 +62,43 @@ const (
 
 // Partition is the List of the rows of one partition that match Filter (empty: all
 // rows). It is for one goroutine.
-type Partition struct {
+type Partition[T any] struct {
 	Table        *tablestore.Table
 	PartitionKey string
 	Filter       string // OData, answered by the service
 	Ahead        int32  // rows to read first; 0 is a small number
 
-	// Read, if set, leaves out rows: see tablestore.Query.
-	Read func(tablestore.Entity) error
+	// Read decodes a row. One for which it returns an error is left out: see
+	// tablestore.Query.
+	Read func(tablestore.Entity) (T, error)
 
-	rows []tablestore.Entity // read ahead
-	more bool                // the table has rows after the last of rows
-	read bool                // rows and more are known
-	used bool                // rows answered a Seek since they were read
+	rows []Row[T] // read ahead
+	more bool     // the table has rows after the last of rows
+	read bool     // rows and more are known
+	used bool     // rows answered a Seek since they were read
 }
 
 // Seek implements List.
-func (p *Partition) Seek(ctx context.Context, from string) (tablestore.Entity, bool, error) {
-	for len(p.rows) > 0 && p.rows[0].RowKey < from {
+func (p *Partition[T]) Seek(ctx context.Context, from string) (*Row[T], error) {
+	for len(p.rows) > 0 && p.rows[0].Key < from {
 		p.rows = p.rows[1:]
 	}
-	if len(p.rows) > 0 {
+	switch {
+	case len(p.rows) > 0:
 		p.used = true
-		return p.rows[0], true, nil
+	case p.more || !p.read:
+		if err := p.fetch(ctx, from); err != nil {
+			return nil, fmt.Errorf("reading partition %q: %w", p.PartitionKey, err)
+		}
 	}
-	if p.read && !p.more {
-		return tablestore.Entity{}, false, nil
+	if len(p.rows) == 0 {
+		return nil, nil
 	}
+	return &p.rows[0], nil
+}
+
+// fetch reads the rows from a place on.
+func (p *Partition[T]) fetch(ctx context.Context, from string) (err error) {
 	switch {
 	case p.Ahead == 0:
 		p.Ahead = minAhead
@@ -73,73 +107,67 @@ func (p *Partition) Seek(ctx context.Context, from string) (tablestore.Entity, b
 	case p.read:
 		p.Ahead = max(p.Ahead/2, minAhead)
 	}
-	query := tablestore.Query{
-		PartitionKey: p.PartitionKey, RowFrom: from, Filter: p.Filter,
-		PageSize: p.Ahead, Class: tablestore.RowRange, Read: p.Read,
+	var rows []Row[T]
+	_, next, err := p.Table.Page(ctx, tablestore.Query{
+		PartitionKey: p.PartitionKey, RowFrom: from, Filter: p.Filter, PageSize: p.Ahead, Class: tablestore.RowRange,
+		Read: tablestore.Into(&rows, func(row tablestore.Entity) (Row[T], error) {
+			value, err := p.Read(row)
+			return Row[T]{row.RowKey, value}, err
+		}),
+	}, "")
+	if err == nil {
+		p.rows, p.more, p.read, p.used = rows, next != "", true, false
 	}
-	rows, next, err := p.Table.Page(ctx, query, "")
-	if err != nil {
-		return tablestore.Entity{}, false, fmt.Errorf("reading partition %q: %w", p.PartitionKey, err)
-	}
-	p.rows, p.more, p.read, p.used = rows, next != "", true, false
-	if len(p.rows) == 0 {
-		return tablestore.Entity{}, false, nil
-	}
-	return p.rows[0], true, nil
+	return err
 }
 
 // Union is the List of the rows of all its lists; of rows with equal RowKeys it
 // shows one. It asks its lists at the same time.
-type Union struct {
-	Lists []List
+type Union[T any] struct {
+	Lists []List[T]
 
-	heads []head
+	heads []head[T]
 }
 
-type head struct {
-	row tablestore.Entity
-	ok  bool
-	set bool
-	err error
+type head[T any] struct {
+	row  *Row[T] // nil at the end of its list
+	read bool
+	err  error
 }
 
 // Seek implements List.
-func (u *Union) Seek(ctx context.Context, from string) (tablestore.Entity, bool, error) {
+func (u *Union[T]) Seek(ctx context.Context, from string) (first *Row[T], _ error) {
 	if u.heads == nil {
-		u.heads = make([]head, len(u.Lists))
+		u.heads = make([]head[T], len(u.Lists))
 	}
 	var wait sync.WaitGroup
 	for i, list := range u.Lists {
 		h := &u.heads[i]
-		if h.set && (!h.ok || h.row.RowKey >= from) {
+		if h.read && (h.row == nil || h.row.Key >= from) {
 			continue
 		}
 		wait.Go(func() {
-			h.row, h.ok, h.err = list.Seek(ctx, from)
-			h.set = h.err == nil
+			h.row, h.err = list.Seek(ctx, from)
+			h.read = h.err == nil
 		})
 	}
 	wait.Wait()
-	best := -1
-	for i, h := range u.heads {
+	for _, h := range u.heads {
 		if h.err != nil {
-			return tablestore.Entity{}, false, h.err
+			return nil, h.err
 		}
-		if h.ok && (best < 0 || h.row.RowKey < u.heads[best].row.RowKey) {
-			best = i
+		if h.row != nil && (first == nil || h.row.Key < first.Key) {
+			first = h.row
 		}
 	}
-	if best < 0 {
-		return tablestore.Entity{}, false, nil
-	}
-	return u.heads[best].row, true, nil
+	return first, nil
 }
 
 // Intersection is the List of the rows that occur in all its lists. Where one list has a gap,
 // the others skip it, and that list is asked first from then on. So the cost is proportional to
 // the length of the shortest list. The rows are those of any of the lists.
-type Intersection struct {
-	Lists []List
+type Intersection[T any] struct {
+	Lists []List[T]
 
 	// Step, when set, is called before every seek with the place reached so
 	// far. Its error ends the search: the way to stop an expensive one.
@@ -147,30 +175,30 @@ type Intersection struct {
 }
 
 // Seek implements List.
-func (x *Intersection) Seek(ctx context.Context, from string) (tablestore.Entity, bool, error) {
+func (x *Intersection[T]) Seek(ctx context.Context, from string) (*Row[T], error) {
 	for {
-		var first tablestore.Entity
+		var first *Row[T]
 		agreed := true
 		for i, list := range x.Lists {
 			if x.Step != nil {
 				if err := x.Step(from); err != nil {
-					return tablestore.Entity{}, false, err
+					return nil, err
 				}
 			}
-			row, ok, err := list.Seek(ctx, from)
-			if err != nil || !ok {
-				return tablestore.Entity{}, false, err
+			row, err := list.Seek(ctx, from)
+			if err != nil || row == nil {
+				return nil, err
 			}
 			if i == 0 {
-				first, from = row, row.RowKey
-			} else if row.RowKey > from {
-				from, agreed = row.RowKey, false
+				first, from = row, row.Key
+			} else if row.Key > from {
+				from, agreed = row.Key, false
 				x.Lists = slices.Insert(slices.Delete(x.Lists, i, i+1), 0, list)
 				break
 			}
 		}
 		if agreed {
-			return first, len(x.Lists) > 0, nil
+			return first, nil
 		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/cutroom/cutroom/shared/rowstream"
-	"github.com/cutroom/cutroom/shared/tablestore"
 )
 
 // memory is a List of ascending keys that counts its seeks.
@@ -19,35 +18,31 @@ type memory struct {
 	seeks int
 }
 
-func (m *memory) Seek(_ context.Context, from string) (tablestore.Entity, bool, error) {
+func (m *memory) Seek(_ context.Context, from string) (*rowstream.Row[int], error) {
 	m.seeks++
 	i, _ := slices.BinarySearch(m.keys, from)
 	if i == len(m.keys) {
-		return tablestore.Entity{}, false, nil
+		return nil, nil
 	}
-	return tablestore.Entity{RowKey: m.keys[i]}, true, nil
+	return &rowstream.Row[int]{Key: m.keys[i]}, nil
 }
 
-func read(t rapid.TB, list rowstream.List) []string {
+func read(t rapid.TB, list rowstream.List[int]) []string {
 	keys := []string{}
-	for from := ""; ; {
-		row, ok, err := list.Seek(context.Background(), from)
+	for row, err := range rowstream.All(context.Background(), list, "") {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !ok {
-			return keys
-		}
-		keys = append(keys, row.RowKey)
-		from = rowstream.KeyAfter(row.RowKey)
+		keys = append(keys, row.Key)
 	}
+	return keys
 }
 
 func TestUnionAndIntersectionAreThoseOfSets(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		sets := rapid.SliceOfN(rapid.SliceOfDistinct(rapid.IntRange(0, 40), rapid.ID[int]), 1, 5).Draw(t, "sets")
-		var unions, intersections []rowstream.List
+		var unions, intersections []rowstream.List[int]
 		in := map[string]int{}
 		for _, set := range sets {
 			m := &memory{}
@@ -68,10 +63,10 @@ func TestUnionAndIntersectionAreThoseOfSets(t *testing.T) {
 		}
 		slices.Sort(some)
 		slices.Sort(all)
-		if diff := cmp.Diff(some, read(t, &rowstream.Union{Lists: unions})); diff != "" {
+		if diff := cmp.Diff(some, read(t, &rowstream.Union[int]{Lists: unions})); diff != "" {
 			t.Errorf("union (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff(all, read(t, &rowstream.Intersection{Lists: intersections})); diff != "" {
+		if diff := cmp.Diff(all, read(t, &rowstream.Intersection[int]{Lists: intersections})); diff != "" {
 			t.Errorf("intersection (-want +got):\n%s", diff)
 		}
 	})
@@ -84,11 +79,11 @@ func TestIntersectionCostsAsMuchAsTheShortList(t *testing.T) {
 		for n := range 10_000 {
 			long.keys = append(long.keys, fmt.Sprintf("%05d", n))
 		}
-		lists := []rowstream.List{long, short}
+		lists := []rowstream.List[int]{long, short}
 		if shortFirst {
 			slices.Reverse(lists)
 		}
-		if got := read(t, &rowstream.Intersection{Lists: lists}); len(got) != 3 {
+		if got := read(t, &rowstream.Intersection[int]{Lists: lists}); len(got) != 3 {
 			t.Errorf("got %q", got)
 		}
 		if long.seeks > 5 {

@@ -64,8 +64,8 @@ func (x *Index) occurs(ctx context.Context, c clause) (bool, error) {
 	if err != nil || !all {
 		return true, err
 	}
-	_, found, err := x.list(c.field, 1, entries...).Seek(ctx, "")
-	return found, err
+	first, err := x.list(c.field, 1, entries...).Seek(ctx, "")
+	return first != nil, err
 }
 
 // replaceWords replaces the words of a text for which better, given the folded word, has

@@ -30,21 +30,17 @@ type Facet struct {
 }
 
 // countFacets counts the values that the postings carry. It makes no request.
-func countFacets(h hits) (*Facets, error) {
+func countFacets(h hits) *Facets {
 	var tags, channels, actors tally
 	for _, row := range h.rows {
-		v, err := readPosting(row)
-		if err != nil {
-			return nil, err
-		}
-		tags.add(v.Tags...)
-		channels.add(v.Channel)
-		actors.add(v.Actors...)
+		tags.add(row.Value.Tags...)
+		channels.add(row.Value.Channel)
+		actors.add(row.Value.Actors...)
 	}
 	return &Facets{
 		Tags: tags.top(), Channels: channels.top(), Actors: actors.top(),
 		HitsCounted: len(h.rows), Complete: h.rest == "",
-	}, nil
+	}
 }
 
 // tally counts values.

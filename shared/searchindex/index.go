@@ -23,8 +23,8 @@
 // description has the term, so the description needs no lists of its own.
 //
 // Partition `~<id>` is about one video. Row TERMS is the back-reference: it lists the
-// video's postings, so that all of them can be removed. Row TEXT holds the folded
-// words in their order, for phrases.
+// video's postings, so that all of them can be removed. Row TEXT holds its texts, for
+// what the lists cannot answer.
 //
 // # Table terms
 //
@@ -70,6 +70,8 @@ var Tables = []string{TermsTable, PostingsTable, VariantsTable}
 const (
 	referenceRow = "TERMS"
 	textRow      = "TEXT"
+
+	describedProperty = "Described" // of a posting: the description has the term
 )
 
 // Index searches and keeps the index. It is safe for concurrent use.
@@ -125,7 +127,6 @@ const (
 	maxTitleTerms       = 200 // as many as it has characters, so any part of it is found
 	maxTerms            = 120 // per other field
 	maxDescriptionTerms = 300
-	maxBytes            = 30_000 // of one property of row TEXT, so never over 32,768 UTF-16 units
 )
 
 // fieldText is one field of a video, taken apart.
@@ -138,7 +139,7 @@ type fieldText struct {
 // of one actor's name and the beginning of the next. No word is equal to it.
 const gap = "|"
 
-func analyse(v video.Video) map[field]fieldText {
+func (d document) analyse() map[field]fieldText {
 	fields := map[field]fieldText{}
 	add := func(f field, limit int, values ...string) {
 		var all, terms []string
@@ -151,41 +152,30 @@ func analyse(v video.Video) map[field]fieldText {
 				}
 			}
 		}
-		fields[f] = fieldText{strings.Join(first(all, maxBytes), " "), first(terms, maxBytes)}
+		fields[f] = fieldText{strings.Join(all, " "), terms}
 	}
-	add(title, maxTitleTerms, v.Title)
-	add(actor, maxTerms, v.Actors...)
-	add(director, maxTerms, v.Directors...)
-	add(tag, maxTerms, v.Tags...)
-	add(channel, maxTerms, v.Channel)
-	add(description, maxDescriptionTerms, v.Description)
+	add(title, maxTitleTerms, d.Title)
+	add(actor, maxTerms, d.Actors...)
+	add(director, maxTerms, d.Directors...)
+	add(tag, maxTerms, d.Tags...)
+	add(channel, maxTerms, d.Channel)
+	add(description, maxDescriptionTerms, d.Description)
 	return fields
-}
-
-// languageIn guesses the language of a video by its title and description.
-func languageIn(fields map[field]fieldText) language {
-	return languageOf(strings.Fields(fields[title].words + " " + fields[description].words))
 }
 
 func rowsOf(v video.Video) []indexrows.Row {
 	if !Searchable(v) {
 		return nil
 	}
-	fields := analyse(v)
-	own := postingOf(v, languageIn(fields))
-	text := map[string]any{"Language": string(own.Language)}
-	for f, t := range fields {
-		text[propertyOf(f, "Words")] = t.words
-		text[propertyOf(f, "Terms")] = strings.Join(t.terms, " ")
-	}
+	own, fields := documentOf(v)
 	var rows []indexrows.Row
 	add := func(pk, rk string, props map[string]any) {
 		rows = append(rows, indexrows.Row{Table: PostingsTable, Entity: tablestore.Entity{PartitionKey: pk, RowKey: rk, Props: props}})
 	}
-	add(videoKey(v.ID), textRow, text)
-	place, props := catalog.Place(v.CreatedAt, v.ID), tablestore.Props(own)
+	add(videoKey(v.ID), textRow, tablestore.Props(own))
+	place, props := catalog.Place(v.CreatedAt, v.ID), tablestore.Props(own.carried())
 	described := maps.Clone(props)
-	described[propertyOf(description, "")] = true
+	described[describedProperty] = true
 	add(postingKey(allVideos, "", v.ID), place, props)
 	all := map[string]map[string]any{}
 	for _, f := range listed {
@@ -206,8 +196,3 @@ func rowsOf(v video.Video) []indexrows.Row {
 // videoKey is the partition of the rows about one video, the same as that of
 // its back-reference.
 func videoKey(id video.ID) string { return "~" + string(id) }
-
-// propertyOf is the name of a property about a field: "TitleWords".
-func propertyOf(f field, suffix string) string {
-	return strings.ToUpper(string(f[:1])) + string(f[1:]) + suffix
-}

@@ -71,7 +71,7 @@ func content(table string, row tablestore.Entity) any {
 	case table != PostingsTable:
 		return row.String("Term")
 	case row.RowKey == textRow:
-		return row.String("DescriptionWords")
+		return row.String("Description")
 	}
 	posting, _ := readPosting(row) // back-references have none
 	return posting
@@ -85,7 +85,7 @@ func (w *world) model(t testing.TB) map[rowKey]any {
 		for _, r := range rowsOf(v) {
 			e := r.Entity
 			rows[rowKey{r.Table, e.PartitionKey, e.RowKey}] = content(r.Table, e)
-			rows[rowKey{r.Table, videoKey(v.ID), referenceRow}] = posting{}
+			rows[rowKey{r.Table, videoKey(v.ID), referenceRow}] = document{}
 			if f, term, ok := parsePosting(e.PartitionKey); ok && f == anyField {
 				pk, rk := termKeys(term)
 				rows[rowKey{TermsTable, pk, rk}] = term
@@ -110,11 +110,10 @@ func (w *world) scan(t testing.TB, q Query) []video.ID {
 		if !Searchable(v) || len(c.clauses) == 0 {
 			continue
 		}
-		texts := analyse(v)
-		spoken := languageIn(texts)
+		d, texts := documentOf(v)
 		ok := true
 		for _, clause := range c.clauses {
-			ok = ok && anyOf(clause.field, func(f field) bool { return clause.in(texts[f].terms, spoken) })
+			ok = ok && anyOf(clause.field, func(f field) bool { return clause.in(texts[f].terms, d.Language) })
 		}
 		for _, phrase := range c.phrases {
 			ok = ok && anyOf(phrase.field, func(f field) bool { return holds(texts[f].words, phrase.words) })

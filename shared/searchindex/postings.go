@@ -69,23 +69,36 @@ func parsePosting(pk string) (f field, term string, ok bool) {
 	return field(name), term, err == nil
 }
 
-// posting is what a posting says about its video, which hits are ranked and counted by.
-type posting struct {
-	ID                      video.ID `row:"Id"`
-	Title, Channel          string
-	Tags, Actors, Directors []string
-	Language                language // that its words are of
+// document is what a row says about its video: the texts by which it is found. A posting
+// has no description, and hits are ranked and counted by the rest.
+type document struct {
+	ID                          video.ID `row:"Id"`
+	Title, Description, Channel string
+	Tags, Actors, Directors     []string
+	Language                    language // that its words are of
+}
+
+// documentOf also returns the fields, for which the language was guessed by title and
+// description.
+func documentOf(v video.Video) (document, map[field]fieldText) {
+	d := document{
+		ID: v.ID, Title: v.Title, Description: cut(v.Description, maxTextRunes), Channel: v.Channel,
+		Tags: v.Tags, Actors: v.Actors, Directors: v.Directors,
+	}
+	fields := d.analyse()
+	d.Language = languageOf(strings.Fields(fields[title].words + " " + fields[description].words))
+	return d, fields
 }
 
 // maxCarried bounds the bytes of tags in a posting, and those of actors and of
 // directors. A video has a posting for every word, so each byte is stored often.
 const maxCarried = 1000
 
-func postingOf(v video.Video, spoken language) posting {
-	return posting{
-		ID: v.ID, Title: v.Title, Channel: v.Channel, Language: spoken,
-		Tags: first(v.Tags, maxCarried), Actors: first(v.Actors, maxCarried), Directors: first(v.Directors, maxCarried),
-	}
+// carried is what postings have of a document.
+func (d document) carried() document {
+	d.Description = ""
+	d.Tags, d.Actors, d.Directors = first(d.Tags, maxCarried), first(d.Actors, maxCarried), first(d.Directors, maxCarried)
+	return d
 }
 
 // first returns the first values that fit into so many bytes, with a separator each.
@@ -98,18 +111,24 @@ func first(values []string, most int) []string {
 	return values
 }
 
-func readPosting(row tablestore.Entity) (p posting, _ error) {
+func readDocument(row tablestore.Entity) (d document, err error) {
+	err = row.Struct(&d)
+	return d, err
+}
+
+func readPosting(row tablestore.Entity) (document, error) {
 	_, err := catalog.IDOf(row)
-	return p, errors.Join(err, row.Struct(&p))
+	d, unread := readDocument(row)
+	return d, errors.Join(err, unread)
 }
 
 // list is the union of the lists of terms in a field, each limited to the languages of its
 // entry. ahead is how many rows to ask for at first.
-func (x *Index) list(f field, ahead int, entries ...entry) *rowstream.Union {
-	union := &rowstream.Union{}
+func (x *Index) list(f field, ahead int, entries ...entry) *rowstream.Union[document] {
+	union := &rowstream.Union[document]{}
 	var described []string
 	if f == description {
-		f, described = anyField, []string{propertyOf(description, "") + " eq true"}
+		f, described = anyField, []string{describedProperty + " eq true"}
 	}
 	for _, e := range entries {
 		conditions := described
@@ -121,9 +140,8 @@ func (x *Index) list(f field, ahead int, entries ...entry) *rowstream.Union {
 			conditions = append(conditions, "("+strings.Join(in, " or ")+")")
 		}
 		for _, pk := range partitions(f, e.term) {
-			union.Lists = append(union.Lists, &rowstream.Partition{
-				Table: x.postings, PartitionKey: pk, Filter: strings.Join(conditions, " and "), Ahead: int32(ahead),
-				Read: func(row tablestore.Entity) error { _, err := readPosting(row); return err },
+			union.Lists = append(union.Lists, &rowstream.Partition[document]{
+				Table: x.postings, PartitionKey: pk, Filter: strings.Join(conditions, " and "), Ahead: int32(ahead), Read: readPosting,
 			})
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/cutroom/cutroom/shared/rowstream"
-	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -27,15 +26,12 @@ var worth = map[field]int{title: 5, actor: 4, director: 4, tag: 3, channel: 2, d
 
 // bestOf returns a page in the order Best. found is what follows the place at.From, up to
 // at.Until.
-func bestOf(q Query, c conditions, found hits, limit int, at cursor) (page []tablestore.Entity, next *cursor, err error) {
+func bestOf(q Query, c conditions, found hits, limit int, at cursor) (page []hit, next *cursor) {
 	window := found.first(MaxRanked)
 	if n := len(window.rows); at.Until == "" && n > 0 { // the first page decides which hits are ranked, for all later pages
-		at.From, at.Until = window.rows[0].RowKey, cmp.Or(window.rest, rowstream.KeyAfter(window.rows[n-1].RowKey))
+		at.From, at.Until = window.rows[0].Key, cmp.Or(window.rest, rowstream.KeyAfter(window.rows[n-1].Key))
 	}
-	ranked, err := rank(q, c, window.rows)
-	if err != nil {
-		return nil, nil, err
-	}
+	ranked := rank(q, c, window.rows)
 	page = ranked[min(at.Skip, len(ranked)):min(at.Skip+limit, len(ranked))]
 	switch {
 	case at.Skip+limit < len(ranked):
@@ -43,30 +39,19 @@ func bestOf(q Query, c conditions, found hits, limit int, at cursor) (page []tab
 	case window.rest != "":
 		next = &cursor{From: window.rest}
 	}
-	return page, next, nil
+	return page, next
 }
 
 // rank sorts hits by score. Hits of equal score stay in their order, newest first.
-func rank(q Query, c conditions, rows []tablestore.Entity) ([]tablestore.Entity, error) {
-	type scored struct {
-		row   tablestore.Entity
-		score int
-	}
+func rank(q Query, c conditions, rows []hit) []hit {
 	typed := strings.Join(texts(splitWords(q.Q+" "+q.Title)), " ")
-	all := make([]scored, len(rows))
-	for i, row := range rows {
-		p, err := readPosting(row)
-		if err != nil {
-			return nil, err
-		}
-		texts := analyse(video.Video{Title: p.Title, Channel: p.Channel, Tags: p.Tags, Actors: p.Actors, Directors: p.Directors})
-		all[i] = scored{row, score(typed, c, texts, p.Language)}
+	scores := map[video.ID]int{}
+	for _, row := range rows {
+		scores[row.Value.ID] = score(typed, c, row.Value.analyse(), row.Value.Language)
 	}
-	slices.SortStableFunc(all, func(a, b scored) int { return cmp.Compare(b.score, a.score) })
-	for i, s := range all {
-		rows[i] = s.row
-	}
-	return rows, nil
+	return slices.SortedStableFunc(slices.Values(rows), func(a, b hit) int {
+		return cmp.Compare(scores[b.Value.ID], scores[a.Value.ID])
+	})
 }
 
 // score ranks one hit by the texts of its posting, which has no description. The hit

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -141,7 +140,7 @@ func readCursor(asked, token string) (cursor, error) {
 		return at, tablestore.ErrToken
 	}
 	for _, place := range []string{at.From, at.Until} {
-		if _, _, ok := catalog.ParsePlace(strings.TrimSuffix(place, rowstream.KeyAfter(""))); place != "" && !ok {
+		if place != "" && !catalog.IsPlace(place) {
 			return at, tablestore.ErrToken
 		}
 	}
@@ -169,29 +168,29 @@ func (x *Index) page(ctx context.Context, q Query, limit int, at cursor) (result
 		if !first {
 			all, err = x.scan(ctx, p, cursor{}, MaxCounted)
 		}
-		if err == nil {
-			result.Facets, err = countFacets(all.first(MaxCounted))
-		}
+		result.Facets = countFacets(all.first(MaxCounted))
 	}
 	if err != nil {
 		return result, nil, err
 	}
 	page := found.first(limit)
 	if ranked {
-		page.rows, next, err = bestOf(q, p.conditions, found, limit, at)
+		page.rows, next = bestOf(q, p.conditions, found, limit, at)
 	} else if page.rest != "" {
 		next = &cursor{From: page.rest}
 	}
 	for _, row := range page.rows {
-		result.Hits = append(result.Hits, video.ID(row.String("Id")))
+		result.Hits = append(result.Hits, row.Value.ID)
 	}
-	return result, next, err
+	return result, next, nil
 }
 
-// hits are rows of the result, newest first. rest is the place where further hits
-// may follow, or "".
+// hit is a video that a search has found, at its place.
+type hit = rowstream.Row[document]
+
+// hits are newest first. rest is the place where further ones may follow, or "".
 type hits struct {
-	rows []tablestore.Entity
+	rows []hit
 	rest string
 }
 
@@ -200,37 +199,34 @@ func (h hits) first(n int) hits {
 	if len(h.rows) <= n {
 		return h
 	}
-	return hits{h.rows[:n], rowstream.KeyAfter(h.rows[n-1].RowKey)}
+	return hits{h.rows[:n], rowstream.KeyAfter(h.rows[n-1].Key)}
 }
 
 // scan reads hits from a place on, most of them at the most. It stops at at.Until, and at
 // maxRequests, maxRead and scanTime, but not before it got on.
-func (x *Index) scan(ctx context.Context, p *plan, at cursor, most int) (hits, error) {
+func (x *Index) scan(ctx context.Context, p *plan, at cursor, most int) (found hits, _ error) {
 	ctx, meter := azstorage.WithCounter(ctx)
 	begun := time.Now()
-	var found hits
-	from, reached := at.From, at.From
-	candidates := &rowstream.Intersection{Lists: x.lists(p, most), Step: func(from string) error {
+	reached := at.From
+	candidates := &rowstream.Intersection[document]{Lists: x.lists(p, most), Step: func(from string) error {
 		reached = from
 		if from != at.From && (meter.Requests() > maxRequests || meter.Counts().Rows > maxRead || time.Since(begun) > x.scanTime) {
 			return errSpent
 		}
 		return nil
 	}}
-	for {
-		row, ok, err := candidates.Seek(ctx, from)
+	for row, err := range rowstream.All(ctx, candidates, at.From) {
 		switch {
 		case errors.Is(err, errSpent):
 			found.rest = reached
 			return found, nil
-		case err != nil || !ok:
+		case err != nil:
 			return found, err
-		case at.Until != "" && row.RowKey >= at.Until:
+		case at.Until != "" && row.Key >= at.Until:
 			found.rest = at.Until
 			return found, nil
 		}
-		from = rowstream.KeyAfter(row.RowKey)
-		ok, err = x.holds(ctx, row, p.checks)
+		ok, err := x.holds(ctx, row.Value.ID, p.checks)
 		if err != nil {
 			return found, err
 		}
@@ -241,6 +237,7 @@ func (x *Index) scan(ctx context.Context, p *plan, at cursor, most int) (hits, e
 			return found.first(most), nil
 		}
 	}
+	return found, nil
 }
 
 // plan is how a query is answered. The lists are intersected; what the lists cannot
@@ -309,7 +306,7 @@ func (x *Index) resolve(ctx context.Context, c clause) (entries []entry, all boo
 // lists opens the lists of a plan. Of a single one all rows are hits, so about as many are
 // read at once as are wanted, which is most. Of several, only the rows that are in all of
 // them count: few are read at first, and more as long as they are of use.
-func (x *Index) lists(p *plan, most int) (lists []rowstream.List) {
+func (x *Index) lists(p *plan, most int) (lists []rowstream.List[document]) {
 	ahead := min(most, maxAhead) + 1
 	if len(p.lists) > 1 {
 		ahead = fewAhead
@@ -324,46 +321,37 @@ func (x *Index) lists(p *plan, most int) (lists []rowstream.List) {
 }
 
 // holds reports whether a candidate's own words fulfil the conditions: a point query.
-func (x *Index) holds(ctx context.Context, candidate tablestore.Entity, c conditions) (bool, error) {
+func (x *Index) holds(ctx context.Context, id video.ID, c conditions) (bool, error) {
 	if len(c.clauses)+len(c.phrases) == 0 {
 		return true, nil
 	}
-	id := video.ID(candidate.String("Id"))
 	row, err := x.postings.Get(ctx, videoKey(id), textRow)
-	if errors.Is(err, tablestore.ErrNotFound) {
-		return false, nil // on its way out of the index
-	}
-	found := false
+	var texts document
 	if err == nil {
-		found, err = tablestore.Decode(ctx, x.postings, row, c.hold)
+		texts, err = tablestore.Decode(ctx, x.postings, row, readDocument)
 	}
-	if errors.Is(err, tablestore.ErrUnreadable) {
-		return false, nil
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, tablestore.ErrNotFound), errors.Is(err, tablestore.ErrUnreadable):
+		return false, nil // on its way out of the index, or damaged
+	case err != nil:
 		return false, fmt.Errorf("reading words of %s: %w", id, err)
 	}
-	return found, nil
+	return c.hold(texts.analyse(), texts.Language), nil
 }
 
-// hold reports whether the words of a video, as its row has them, fulfil the conditions.
-func (c conditions) hold(row tablestore.Entity) (bool, error) {
-	spoken := language(row.String("Language"))
+// hold reports whether the texts of a video fulfil the conditions.
+func (c conditions) hold(texts map[field]fieldText, spoken language) bool {
 	for _, clause := range c.clauses {
-		if !anyOf(clause.field, func(f field) bool {
-			return clause.in(strings.Fields(row.String(propertyOf(f, "Terms"))), spoken)
-		}) {
-			return false, nil
+		if !anyOf(clause.field, func(f field) bool { return clause.in(texts[f].terms, spoken) }) {
+			return false
 		}
 	}
 	for _, phrase := range c.phrases {
-		if !anyOf(phrase.field, func(f field) bool {
-			return holds(row.String(propertyOf(f, "Words")), phrase.words)
-		}) {
-			return false, nil
+		if !anyOf(phrase.field, func(f field) bool { return holds(texts[f].words, phrase.words) }) {
+			return false
 		}
 	}
-	return true, nil
+	return true
 }
 
 // anyOf asks about field f, or about all fields for anyField.

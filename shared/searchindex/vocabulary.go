@@ -111,13 +111,13 @@ func (x *Index) writeTerm(ctx context.Context, term string, used bool) (err erro
 
 // count counts the videos that have a term in a field, up to most.
 func (x *Index) count(ctx context.Context, f field, term string, most int) (n int, err error) {
-	list := x.list(f, most, entry{term: term})
-	for from := ""; n < most; n++ {
-		row, more, err := list.Seek(ctx, from)
-		if err != nil || !more {
+	for _, err := range rowstream.All(ctx, x.list(f, most, entry{term: term}), "") {
+		if err != nil {
 			return n, err
 		}
-		from = rowstream.KeyAfter(row.RowKey)
+		if n++; n == most {
+			break
+		}
 	}
 	return n, nil
 }

@@ -141,7 +141,7 @@ func TestLongTitlesWithoutSpaces(t *testing.T) {
 			t.Errorf("%d characters: %v", len([]rune(q)), err)
 		}
 		for _, clause := range c.clauses {
-			if !clause.in(analyse(v)[title].terms, "en") {
+			if _, texts := documentOf(v); !clause.in(texts[title].terms, "en") {
 				t.Errorf("nothing matches %+v", clause)
 			}
 		}

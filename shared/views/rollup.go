@@ -48,26 +48,27 @@ func (c *Counter) RollUp(ctx context.Context, now time.Time, exists Exists) erro
 // that have their sum are recognised by it.
 func (c *Counter) closeDay(ctx context.Context, day time.Time, exists Exists) error {
 	date := day.Format(dayFormat)
-	var watched rowstream.Union
+	var watched rowstream.Union[int64]
 	for n := range Shards {
-		shard := &rowstream.Partition{Table: c.table, PartitionKey: shardKey(date, n+1), Ahead: pageAhead, Read: readCount}
+		shard := &rowstream.Partition[int64]{Table: c.table, PartitionKey: shardKey(date, n+1), Ahead: pageAhead, Read: countOf}
 		watched.Lists = append(watched.Lists, shard)
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
-	row, found, err := watched.Seek(groupCtx, "")
-	for err == nil && found {
-		id := video.ID(row.RowKey)
+	for row, err := range rowstream.All(groupCtx, &watched, "") {
 		group.Go(func() error {
+			if err != nil {
+				return err
+			}
+			id := video.ID(row.Key)
 			views, err := c.fanOut(groupCtx, date, id)
 			if err != nil {
 				return err
 			}
 			return c.closeVideo(groupCtx, id, day, views, exists)
 		})
-		row, found, err = watched.Seek(groupCtx, rowstream.KeyAfter(row.RowKey))
 	}
-	if err := errors.Join(group.Wait(), err); err != nil {
+	if err := group.Wait(); err != nil {
 		return err
 	}
 	for n := range Shards {
@@ -75,7 +76,7 @@ func (c *Counter) closeDay(ctx context.Context, day time.Time, exists Exists) er
 			return err
 		}
 	}
-	err = c.table.Delete(ctx, daysKey, date, tablestore.AnyETag)
+	err := c.table.Delete(ctx, daysKey, date, tablestore.AnyETag)
 	if err != nil && !errors.Is(err, tablestore.ErrNotFound) {
 		return err
 	}
@@ -122,5 +123,3 @@ func (c *Counter) closeVideo(ctx context.Context, id video.ID, day time.Time, vi
 		}
 	}
 }
-
-func readCount(row tablestore.Entity) error { _, err := countOf(row); return err }
