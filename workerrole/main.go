@@ -96,7 +96,7 @@ func runWith(ctx context.Context, cfg config) error {
 		twins: duplicates.New(account), register: workers.New(account),
 	}
 	r.videos.Observe(videostore.Observer{Video: measured.changed, Attempt: measured.attempt})
-	work, err := r.consumer()
+	work, err := r.consumer(r.steps())
 	if err != nil {
 		return err
 	}
@@ -157,20 +157,21 @@ func (r *role) steps() []pipeline.Step {
 }
 
 // consumer receives items and runs their steps.
-func (r *role) consumer() (*consumer.Consumer, error) {
+func (r *role) consumer(steps []pipeline.Step) (*consumer.Consumer, error) {
 	handlers := map[string]consumer.Handler{}
-	for _, s := range r.steps() {
+	for _, s := range steps {
 		handlers[s.Name()] = &pipeline.Runner{Videos: r.videos, Blobs: r.blobs, Step: s, Worker: r.cfg.Name, Scratch: r.scratch.Dir, FreeSpace: r.cfg.ScratchFree, Watch: 5 * time.Second, Log: r.log,
 			Early: early.New(r.videos, r.blobs), CheckHost: r.checkHost, Delivered: r.measured.delivered, Ended: r.measured.ended}
 	}
-	return consumer.New(r.queues, consumer.Options{
+	work, err := consumer.New(r.queues, consumer.Options{
 		Handlers: handlers, Version: workflow.ItemVersion, Pools: r.cfg.Pools, Worker: r.cfg.Name, Log: r.log, Probes: r.probes(),
 		FirstRetry: r.cfg.FirstRetry, MaxDependencyPause: r.cfg.MaxTroublePause,
 	})
+	if err != nil {
+		return nil, fmt.Errorf("a step has its handler when it is declared in workflow.Steps and listed in workerrole/main.go: %w", err)
+	}
+	return work, nil
 }
-
-// dutyReconcile is the duty that knows the backlog of the outbox.
-const dutyReconcile = "reconcile"
 
 // leader does what one worker does for all.
 func (r *role) leader() *upkeep.Leader {
@@ -178,43 +179,39 @@ func (r *role) leader() *upkeep.Leader {
 		Videos: r.videos, Blobs: r.blobs, Grace: r.cfg.ReconcileGrace, OrphanAfter: 15 * time.Minute,
 		CreateTimeout: time.Minute, AbandonAfter: r.cfg.AbandonAfter, SweepAfter: r.cfg.JanitorGrace,
 		KeyLife: sourceparts.KeyLife, Log: r.log,
-		Queue: upkeep.StateIn(r.queues),
+		Queue: upkeep.StateIn(r.queues), Passed: r.measured.reconciled,
 		Workers: func(ctx context.Context) ([]workers.Worker, error) {
 			return r.register.List(ctx, time.Now().Add(-upkeep.Alive))
 		},
 	}
 	janitor := upkeep.Janitor{Videos: r.videos, Blobs: r.blobs, Grace: r.cfg.JanitorGrace, ClipLife: r.cfg.ClipLife, Log: r.log}
 	return &upkeep.Leader{Blobs: r.blobs, Log: r.log, Led: r.measured.led, Passed: r.measured.passed, Duties: []upkeep.Duty{
-		{Name: dutyReconcile, Every: r.cfg.ReconcileEvery, Do: reconciler.Pass},
+		{Name: "reconcile", Every: r.cfg.ReconcileEvery, Do: reconciler.Pass},
 		{Name: "janitor", Every: r.cfg.JanitorEvery, Do: janitor.Pass},
-		{Name: "sum views", Every: 10 * time.Minute, Do: counted(func(ctx context.Context) (int, error) {
+		{Name: "sum views", Every: 10 * time.Minute, Do: func(ctx context.Context) (int, error) {
 			return 0, r.views.RollUp(ctx, time.Now(), r.videos.Exists)
-		})},
-		{Name: "forget old changes", Every: time.Hour, Do: counted(func(ctx context.Context) (int, error) {
+		}},
+		{Name: "forget old changes", Every: time.Hour, Do: func(ctx context.Context) (int, error) {
 			return r.trail.Forget(ctx, time.Now().Add(-r.cfg.AuditLife))
-		})},
-		{Name: "forget ended sessions", Every: time.Hour, Do: counted(func(ctx context.Context) (int, error) {
+		}},
+		{Name: "forget ended sessions", Every: time.Hour, Do: func(ctx context.Context) (int, error) {
 			return r.keys.ForgetSessions(ctx, time.Now())
-		})},
-		{Name: "forget dead workers", Every: time.Hour, Do: counted(func(ctx context.Context) (int, error) {
+		}},
+		{Name: "forget dead workers", Every: time.Hour, Do: func(ctx context.Context) (int, error) {
 			return r.register.Forget(ctx, time.Now().Add(-24*time.Hour))
-		})},
+		}},
 	}}
-}
-
-// counted is a pass of a duty that knows only how many items it dealt with.
-func counted(do func(context.Context) (items int, err error)) func(context.Context) (upkeep.Pass, error) {
-	return func(ctx context.Context) (upkeep.Pass, error) {
-		items, err := do(ctx)
-		return upkeep.Pass{Items: items}, err
-	}
 }
 
 // run works until ctx ends, then drains.
 func (r *role) run(ctx context.Context, work *consumer.Consumer, leader *upkeep.Leader) error {
+	note := "" // for operators, of a worker that is ready all the same
+	if len(r.held.Missing()) > 0 {
+		note = "ffmpeg is " + r.held.String()
+	}
 	status := newStatus(r.cfg, work, leader)
 	r.measured.show(work, leader.Duties)
-	server := &admin.Server{Instance: r.cfg.Instance, Token: r.cfg.AdminToken, Registry: r.measured.registry, Note: r.note(), Ready: func(ctx context.Context) error {
+	server := &admin.Server{Instance: r.cfg.Instance, Token: r.cfg.AdminToken, Registry: r.measured.registry, Note: note, Ready: func(ctx context.Context) error {
 		if err := work.Ready(); err != nil {
 			return err
 		}
@@ -229,7 +226,7 @@ func (r *role) run(ctx context.Context, work *consumer.Consumer, leader *upkeep.
 	var duties sync.WaitGroup
 	duties.Go(func() { leader.Run(ctx) })
 	duties.Go(func() { upkeep.Heartbeat(ctx, r.register, status.worker, r.log) })
-	duties.Go(func() { sweepScratch(ctx, r.scratch, r.log) })
+	duties.Go(func() { upkeep.Repeat(ctx, time.Hour, r.sweepScratch) })
 	drained := make(chan struct{})
 	go func() {
 		work.Run(ctx)
@@ -249,32 +246,15 @@ func (r *role) run(ctx context.Context, work *consumer.Consumer, leader *upkeep.
 	return server.Stop(last)
 }
 
-// note is what an operator should know of a worker that is ready all the same.
-func (r *role) note() string {
-	if len(r.held.Missing()) == 0 {
-		return ""
+// sweepScratch removes what killed workers left on this disk. Every worker does it, because
+// no other may see its disk.
+func (r *role) sweepScratch() {
+	removed, err := r.scratch.Sweep()
+	if err != nil {
+		r.log.Warn("sweep scratch", "error", err)
 	}
-	return "ffmpeg is " + r.held.String()
-}
-
-// sweepScratch removes what killed workers left on this disk, now and every hour. Every
-// worker does it, because no other may see its disk.
-func sweepScratch(ctx context.Context, scratch *pipeline.Scratch, log *slog.Logger) {
-	tick := time.NewTicker(time.Hour)
-	defer tick.Stop()
-	for {
-		removed, err := scratch.Sweep()
-		if err != nil {
-			log.Warn("sweep scratch", "error", err)
-		}
-		if removed > 0 {
-			log.Info("removed scratch directories of killed workers", "count", removed)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	if removed > 0 {
+		r.log.Info("removed scratch directories of killed workers", "count", removed)
 	}
 }
 

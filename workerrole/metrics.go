@@ -127,17 +127,19 @@ func (m *metrics) led(leads bool) {
 }
 
 // passed is told of every pass of a duty.
-func (m *metrics) passed(duty string, pass upkeep.Pass, failed bool, took time.Duration) {
+func (m *metrics) passed(duty string, items int, failed bool, took time.Duration) {
 	m.passes.WithLabelValues(duty).Inc()
 	if failed {
 		m.failedPasses.WithLabelValues(duty).Inc()
 	}
 	m.passSeconds.WithLabelValues(duty).Add(took.Seconds())
-	m.passItems.WithLabelValues(duty).Add(float64(pass.Items))
-	m.resent.Add(float64(pass.Resent))
-	if duty == dutyReconcile {
-		m.backlog.Set(float64(pass.Unsent))
-	}
+	m.passItems.WithLabelValues(duty).Add(float64(items))
+}
+
+// reconciled is told of every pass of the reconciler.
+func (m *metrics) reconciled(unsent, resent int) {
+	m.backlog.Set(float64(unsent))
+	m.resent.Add(float64(resent))
 }
 
 // Why a video failed.

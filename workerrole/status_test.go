@@ -2,6 +2,7 @@ package main
 
 import (
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/shared/workqueue/consumer"
+	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
 )
 
@@ -120,7 +122,7 @@ func TestUpkeepMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := newMetrics(nil)
-	m.show(work, []upkeep.Duty{{Name: dutyReconcile}, {Name: "janitor"}})
+	m.show(work, []upkeep.Duty{{Name: "reconcile"}, {Name: "janitor"}})
 	families, err := m.registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -136,8 +138,9 @@ func TestUpkeepMetrics(t *testing.T) {
 	}
 	for range 2 {
 		m.led(true)
-		m.passed(dutyReconcile, upkeep.Pass{Items: 2, Unsent: 1, Resent: 3}, true, time.Second)
-		m.passed("janitor", upkeep.Pass{Items: 4}, false, time.Second)
+		m.passed("reconcile", 2, true, time.Second)
+		m.reconciled(1, 3)
+		m.passed("janitor", 4, false, time.Second)
 		if n := value(t, m, "cutroom_outbox_backlog") + value(t, m, "cutroom_upkeep_leader"); n != 2 {
 			t.Errorf("backlog and leader are %v, want 1 and 1", n)
 		}
@@ -150,5 +153,18 @@ func TestUpkeepMetrics(t *testing.T) {
 		if got := value(t, m, name); got != want {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
+	}
+}
+
+// A step that is declared and not listed is an error at start that says where to list it.
+func TestAStepThatIsNotListedIsNamed(t *testing.T) {
+	t.Parallel()
+	r := &role{cfg: config{Pools: workflow.Pools()}, queues: workqueue.OpenAll(azuritetest.Account(t), workflow.Specs), measured: newMetrics(workflow.Specs), scratch: &pipeline.Scratch{}}
+	if _, err := r.consumer(r.steps()); err != nil {
+		t.Fatalf("with all steps: %v", err)
+	}
+	_, err := r.consumer(r.steps()[1:])
+	if err == nil || !strings.Contains(err.Error(), "listed in workerrole/main.go") || !strings.Contains(err.Error(), `"`+r.steps()[0].Name()+`"`) {
+		t.Errorf("without the first step: %v", err)
 	}
 }

@@ -34,20 +34,20 @@ type Janitor struct {
 }
 
 // Pass removes blobs, one container after the other. It counts the videos with blobs in each.
-func (j *Janitor) Pass(ctx context.Context) (pass Pass, _ error) {
-	var failed failures
+func (j *Janitor) Pass(ctx context.Context) (items int, _ error) {
+	var failed []error
 	for _, container := range []string{video.MediaContainer, video.SourcesContainer, workqueue.ClaimsContainer} {
-		if err := j.clear(ctx, container, &pass, &failed); err != nil {
-			return pass, errors.Join(failed.err(), err)
+		if err := j.clear(ctx, container, &items, &failed); err != nil {
+			return items, errors.Join(told(failed), err)
 		}
 	}
-	return pass, failed.err()
+	return items, told(failed)
 }
 
 // clear removes blobs of a container that are old enough and that no row names. Names begin
 // with the owner, a video's id, and are listed in order, so rows are read once for each. After
 // an error all further blobs of this owner stay.
-func (j *Janitor) clear(ctx context.Context, container string, pass *Pass, failed *failures) error {
+func (j *Janitor) clear(ctx context.Context, container string, items *int, failed *[]error) error {
 	owner, removed := "", 0
 	defer func() {
 		if removed > 0 {
@@ -62,7 +62,7 @@ func (j *Janitor) clear(ctx context.Context, container string, pass *Pass, faile
 		}
 		if of, _, _ := strings.Cut(blob.Name, "/"); of != owner {
 			owner, named, err = of, nil, nil
-			pass.Items++
+			*items++
 		}
 		if err != nil || time.Since(blob.LastModified) < j.Grace {
 			continue
@@ -79,7 +79,7 @@ func (j *Janitor) clear(ctx context.Context, container string, pass *Pass, faile
 		case errors.Is(err, tablestore.ErrUnreadable):
 			j.Log.Error("keep all blobs of a video that cannot be read", "video", owner, "error", err)
 		case err != nil:
-			failed.add(fmt.Errorf("clear up after %s: %w", owner, err))
+			*failed = append(*failed, fmt.Errorf("clear up after %s: %w", owner, err))
 		}
 	}
 	return nil

@@ -99,9 +99,9 @@ func TestJanitorStepsOverWhatItCannotRead(t *testing.T) {
 	})
 	j := b.janitor()
 	j.Videos = videostore.New(wired, b.queues)
-	pass, err := j.Pass(t.Context())
-	if err != nil || pass.Items != 3*videos {
-		t.Fatalf("looked at %d videos, %v; want %d in each container", pass.Items, err, videos)
+	items, err := j.Pass(t.Context())
+	if err != nil || items != 3*videos {
+		t.Fatalf("looked at %d videos, %v; want %d in each container", items, err, videos)
 	}
 	calls := slices.DeleteFunc(wire.Take(), func(c azuritetest.TableCall) bool { return !strings.HasSuffix(c.Table, videostore.VideosTable) })
 	if len(calls) != 3*videos {
@@ -251,7 +251,7 @@ func TestJanitorDoesNotDelayTheReconciler(t *testing.T) {
 	l := &upkeep.Leader{Blobs: b.blobs, Log: slog.New(slog.DiscardHandler), Duties: []upkeep.Duty{
 		{Name: "janitor", Every: time.Hour, Do: j.Pass},
 		{Name: "reconcile", Every: 50 * time.Millisecond, Do: b.rec.Pass},
-	}, Passed: func(duty string, _ upkeep.Pass, _ bool, _ time.Duration) {
+	}, Passed: func(duty string, _ int, _ bool, _ time.Duration) {
 		if duty == "janitor" {
 			passes.Add(1)
 		}

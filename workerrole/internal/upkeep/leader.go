@@ -1,3 +1,11 @@
+// Package upkeep holds the duties that repair what crashes leave. One elected worker
+// does them at a time:
+//
+//   - the reconciler sends what an outbox still promises and what was lost;
+//   - the janitor removes blobs that no row names.
+//
+// A frozen process can cause two leaders at once. That does no harm, because both duties
+// only do what is safe to repeat.
 package upkeep
 
 import (
@@ -26,14 +34,7 @@ const leaseTime = 15 * time.Second
 type Duty struct {
 	Name  string
 	Every time.Duration // from the end of a pass to the beginning of the next
-	Do    func(ctx context.Context) (Pass, error)
-}
-
-// Pass is the result of one pass of a duty.
-type Pass struct {
-	Items  int // that were checked
-	Unsent int // found with a promise in the outbox that should have been sent by then
-	Resent int // messages that were lost and were sent again
+	Do    func(ctx context.Context) (items int, err error)
 }
 
 // Leader runs duties while it holds the lease.
@@ -45,7 +46,7 @@ type Leader struct {
 	Led func(leads bool)
 	// Passed, if set, is told of every pass. One that the end of the term cut short has not
 	// failed.
-	Passed func(duty string, pass Pass, failed bool, took time.Duration)
+	Passed func(duty string, items int, failed bool, took time.Duration)
 
 	leading atomic.Bool
 }
@@ -63,20 +64,16 @@ func (l *Leader) setLeading(leads bool) {
 // Run tries to become the leader until ctx ends. Errors of duties are logged, and the
 // next pass tries again.
 func (l *Leader) Run(ctx context.Context) {
-	for ctx.Err() == nil {
+	Repeat(ctx, leaseTime/3, func() {
 		asked := time.Now()
 		lease, err := l.Blobs.AcquireLease(ctx, workqueue.ControlContainer, leaseBlob, leaseTime)
 		switch {
-		case errors.Is(err, blobstore.ErrLeaseTaken):
-		case err != nil:
-			if ctx.Err() == nil {
-				l.Log.Warn("stand for election", "error", err)
-			}
-		default:
+		case err == nil:
 			l.lead(ctx, lease, asked)
+		case !errors.Is(err, blobstore.ErrLeaseTaken) && ctx.Err() == nil:
+			l.Log.Warn("stand for election", "error", err)
 		}
-		sleep(ctx, leaseTime/3)
-	}
+	})
 }
 
 // leaseMargin is how long before the end of its lease a leader stops that could not renew it.
@@ -90,11 +87,10 @@ func (l *Leader) lead(ctx context.Context, lease *blobstore.BlobLease, held time
 	defer l.setLeading(false)
 	l.Log.Info("elected for upkeep")
 	term, stop := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		l.serve(term)
-	}()
+	var duties sync.WaitGroup
+	for _, d := range l.Duties {
+		duties.Go(func() { Repeat(term, d.Every, func() { l.do(term, d) }) })
+	}
 	for term.Err() == nil {
 		sleep(term, leaseTime/3)
 		if term.Err() != nil {
@@ -111,7 +107,7 @@ func (l *Leader) lead(ctx context.Context, lease *blobstore.BlobLease, held time
 		held = asked
 	}
 	stop()
-	<-done
+	duties.Wait()
 	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	if err := lease.Release(release); err != nil {
@@ -119,29 +115,23 @@ func (l *Leader) lead(ctx context.Context, lease *blobstore.BlobLease, held time
 	}
 }
 
-// serve runs every duty when it is due. It returns when all have stopped after ctx ended.
-func (l *Leader) serve(ctx context.Context) {
-	var duties sync.WaitGroup
-	for _, d := range l.Duties {
-		duties.Go(func() {
-			for ctx.Err() == nil {
-				l.do(ctx, d)
-				sleep(ctx, d.Every)
-			}
-		})
-	}
-	duties.Wait()
-}
-
 func (l *Leader) do(ctx context.Context, d Duty) {
 	begun := time.Now()
-	pass, err := d.Do(ctx)
+	items, err := d.Do(ctx)
 	failed := err != nil && ctx.Err() == nil
 	if failed {
 		l.Log.Warn("upkeep", "duty", d.Name, "error", err)
 	}
 	if l.Passed != nil {
-		l.Passed(d.Name, pass, failed, time.Since(begun))
+		l.Passed(d.Name, items, failed, time.Since(begun))
+	}
+}
+
+// Repeat does something until ctx ends, with a pause after each time.
+func Repeat(ctx context.Context, pause time.Duration, do func()) {
+	for ctx.Err() == nil {
+		do()
+		sleep(ctx, pause)
 	}
 }
 
@@ -155,24 +145,12 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// failures are the errors of a pass with its items. Only the first ones are told.
-type failures struct {
-	first []error
-	count int
-}
-
+// maxErrors is how many errors of a pass with its items are told.
 const maxErrors = 10
 
-func (f *failures) add(err error) {
-	if f.count++; f.count <= maxErrors {
-		f.first = append(f.first, err)
+func told(errs []error) error {
+	if more := len(errs) - maxErrors; more > 0 {
+		errs = append(errs[:maxErrors:maxErrors], fmt.Errorf("and %d more", more))
 	}
-}
-
-func (f *failures) err() error {
-	err := errors.Join(f.first...)
-	if f.count > maxErrors {
-		err = fmt.Errorf("%w\nand %d more", err, f.count-maxErrors)
-	}
-	return err
+	return errors.Join(errs...)
 }

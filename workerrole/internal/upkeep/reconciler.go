@@ -45,7 +45,11 @@ type Reconciler struct {
 	KeyLife time.Duration
 	// SweepAfter is how long after a purge the mark is kept: late workers may insert rows.
 	SweepAfter time.Duration
-	Log        *slog.Logger
+	// Passed, if set, is told at the end of each pass how many videos had a promise in the
+	// outbox that should have been sent by then, and how many messages were lost and were
+	// sent again.
+	Passed func(unsent, resent int)
+	Log    *slog.Logger
 
 	looks map[video.ID]nextCheck // videos that were found healthy in the latest pass, or before
 }
@@ -57,13 +61,16 @@ type nextCheck struct {
 }
 
 // Pass checks the marked videos that are due.
-func (r *Reconciler) Pass(ctx context.Context) (pass Pass, _ error) {
-	now := &passCache{r: r}
+func (r *Reconciler) Pass(ctx context.Context) (items int, _ error) {
+	now := &pass{r: r}
+	if r.Passed != nil {
+		defer func() { r.Passed(now.unsent, now.resent) }()
+	}
 	looks := map[video.ID]nextCheck{}
-	var failed failures
+	var failed []error
 	for mark, err := range r.Videos.Inflight(ctx) {
 		if err = cmp.Or(err, ctx.Err()); err != nil {
-			return pass, errors.Join(failed.err(), err)
+			return items, errors.Join(told(failed), err)
 		}
 		if l, seen := r.looks[mark.ID]; seen && l.etag == mark.ETag && (r.awaits(mark) || time.Now().Before(l.due)) {
 			looks[mark.ID] = l
@@ -72,21 +79,21 @@ func (r *Reconciler) Pass(ctx context.Context) (pass Pass, _ error) {
 		if !r.due(mark) {
 			continue
 		}
-		pass.Items++
-		healthy, err := r.check(ctx, mark, now, &pass)
+		items++
+		healthy, err := r.check(ctx, mark, now)
 		if errors.Is(err, tablestore.ErrUnreadable) {
 			r.Log.Error("leave a video that cannot be read", "video", mark.ID, "error", err)
 			healthy, err = true, nil // checking it in every pass would not help
 		}
 		if err != nil {
-			failed.add(fmt.Errorf("reconcile %s: %w", mark.ID, err))
+			failed = append(failed, fmt.Errorf("reconcile %s: %w", mark.ID, err))
 		}
 		if healthy {
 			looks[mark.ID] = nextCheck{etag: mark.ETag, due: time.Now().Add(r.pause(mark))}
 		}
 	}
 	r.looks = looks
-	return pass, failed.err()
+	return items, told(failed)
 }
 
 // awaits reports whether nothing was promised yet, because the upload is waited for.
@@ -118,7 +125,7 @@ func (r *Reconciler) pause(mark videostore.Inflight) time.Duration {
 }
 
 // check checks one video and reports whether there was nothing to do.
-func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *passCache, pass *Pass) (healthy bool, _ error) {
+func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *pass) (healthy bool, _ error) {
 	view, err := r.Videos.ViewWithRequests(ctx, mark.ID, false)
 	if errors.Is(err, videostore.ErrNotFound) {
 		return r.sweep(ctx, mark)
@@ -127,7 +134,7 @@ func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *p
 		return false, err
 	}
 	if view.Promised {
-		pass.Unsent++
+		now.unsent++
 		r.Log.Info("send what the outbox promised", "video", mark.ID)
 		return false, r.Videos.Flush(ctx, mark.ID)
 	}
@@ -167,7 +174,7 @@ func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *p
 		missing = append(view.Missing(), missing...)
 	}
 	resent, err := r.resend(ctx, mark, view, missing, now)
-	pass.Resent += resent
+	now.resent += resent
 	return err == nil && resent == 0, err
 }
 
@@ -196,7 +203,7 @@ func (r *Reconciler) sweep(ctx context.Context, mark videostore.Inflight) (healt
 }
 
 // resend promises again those intents whose messages are lost, and counts them.
-func (r *Reconciler) resend(ctx context.Context, mark videostore.Inflight, view videostore.View, intents []videostore.OutboxMessage, now *passCache) (int, error) {
+func (r *Reconciler) resend(ctx context.Context, mark videostore.Inflight, view videostore.View, intents []videostore.OutboxMessage, now *pass) (int, error) {
 	var lost []videostore.OutboxMessage
 	for _, intent := range intents {
 		is, err := r.isLost(ctx, mark, view, intent, now)
@@ -227,7 +234,7 @@ const lostFactor = 8
 // compared with the step. A queue is roughly first in, first out, so if one of them is
 // much newer than the step's last activity, and ours is not among them, ours is gone. The
 // newest of them is compared, because an item that is snoozed stays at the front for long.
-func (r *Reconciler) isLost(ctx context.Context, mark videostore.Inflight, view videostore.View, intent videostore.OutboxMessage, now *passCache) (bool, error) {
+func (r *Reconciler) isLost(ctx context.Context, mark videostore.Inflight, view videostore.View, intent videostore.OutboxMessage, now *pass) (bool, error) {
 	silent := time.Since(lastSign(mark, view, intent))
 	if silent <= r.Grace {
 		return false, nil
@@ -269,9 +276,12 @@ func lastSign(mark videostore.Inflight, view videostore.View, intent videostore.
 
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
-// passCache is what a pass knows of queues and workers, each read at most once in freshFor.
-type passCache struct {
+// pass is what a pass counts, and what it knows of queues and workers, each read at most
+// once in freshFor.
+type pass struct {
 	r       *Reconciler
+	unsent  int
+	resent  int
 	since   time.Time
 	queues  map[string]QueueState
 	workers []workers.Worker // nil: not read yet
@@ -280,13 +290,13 @@ type passCache struct {
 // freshFor bounds how old the knowledge is by which a message counts as lost.
 const freshFor = 10 * time.Second
 
-func (m *passCache) refresh() {
+func (m *pass) refresh() {
 	if time.Since(m.since) >= freshFor {
 		m.since, m.queues, m.workers = time.Now(), map[string]QueueState{}, nil
 	}
 }
 
-func (m *passCache) queue(ctx context.Context, name string) (QueueState, error) {
+func (m *pass) queue(ctx context.Context, name string) (QueueState, error) {
 	m.refresh()
 	q, known := m.queues[name]
 	if known {
@@ -303,7 +313,7 @@ func (m *passCache) queue(ctx context.Context, name string) (QueueState, error) 
 // busy reports whether the worker that claimed a step is alive and says that it runs it.
 // The worker writes its row of the register also while a step writes nothing, so a chunk
 // that takes an hour is not sent again.
-func (m *passCache) busy(ctx context.Context, view videostore.View, intent videostore.OutboxMessage) (bool, error) {
+func (m *pass) busy(ctx context.Context, view videostore.View, intent videostore.OutboxMessage) (bool, error) {
 	step, found := view.StepOf(intent.Key)
 	if !found || step.State != videostore.StepRunning || m.r.Workers == nil {
 		return false, nil

@@ -273,11 +273,11 @@ func TestHealthyVideosAreLeftAlone(t *testing.T) {
 	}
 	items := func() int {
 		t.Helper()
-		pass, err := b.rec.Pass(t.Context())
+		items, err := b.rec.Pass(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		return pass.Items
+		return items
 	}
 	for range 2 {
 		if items() != 1 {
@@ -327,8 +327,8 @@ func TestPassStepsOverWhatItCannotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.rec.Log = slog.New(slog.DiscardHandler)
-	if pass, err := b.rec.Pass(t.Context()); err != nil || pass.Items != videos {
-		t.Errorf("looked at %d videos, %v; want %d", pass.Items, err, videos)
+	if items, err := b.rec.Pass(t.Context()); err != nil || items != videos {
+		t.Errorf("looked at %d videos, %v; want %d", items, err, videos)
 	}
 	b.sent(t, workflow.Probe, videos-1, "all but the broken one")
 }

@@ -388,12 +388,12 @@ func TestOneLeaderAtATime(t *testing.T) {
 		answers := &leaseAnswers{next: &http.Client{Transport: transport}}
 		own := azuritetest.AccountWith(t, func(cfg *azstorage.Config) { cfg.Prefix, cfg.Transport = b.account.Prefix(), answers })
 		l := &upkeep.Leader{Blobs: blobstore.New(own), Log: slog.New(slog.DiscardHandler), Duties: []upkeep.Duty{
-			{Name: "count", Every: time.Hour, Do: func(context.Context) (upkeep.Pass, error) {
+			{Name: "count", Every: time.Hour, Do: func(context.Context) (int, error) {
 				passes.Add(1)
-				return upkeep.Pass{Items: 3}, nil
+				return 3, nil
 			}},
-		}, Passed: func(duty string, pass upkeep.Pass, failed bool, took time.Duration) {
-			if duty == "count" && pass.Items == 3 && !failed && took > 0 {
+		}, Passed: func(duty string, items int, failed bool, took time.Duration) {
+			if duty == "count" && items == 3 && !failed && took > 0 {
 				told.Add(1)
 			}
 		}}
@@ -448,11 +448,11 @@ func TestLeaderStopsWithItsLease(t *testing.T) {
 	})
 	ended := make(chan struct{})
 	l := &upkeep.Leader{Blobs: blobstore.New(own), Log: slog.New(slog.DiscardHandler), Duties: []upkeep.Duty{
-		{Name: "wait", Every: time.Hour, Do: func(ctx context.Context) (upkeep.Pass, error) {
+		{Name: "wait", Every: time.Hour, Do: func(ctx context.Context) (int, error) {
 			storage.BeginAll(inject.Silence)
 			<-ctx.Done()
 			close(ended)
-			return upkeep.Pass{}, nil
+			return 0, nil
 		}},
 	}}
 	ctx, stop := context.WithCancel(t.Context())
@@ -481,7 +481,7 @@ func TestDutiesHaveClocksOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	var short, long, failures atomic.Int32
-	l := &upkeep.Leader{Passed: func(duty string, _ upkeep.Pass, failed bool, _ time.Duration) {
+	l := &upkeep.Leader{Passed: func(duty string, _ int, failed bool, _ time.Duration) {
 		if duty == "long" {
 			long.Add(1)
 		}
@@ -489,13 +489,13 @@ func TestDutiesHaveClocksOfTheirOwn(t *testing.T) {
 			failures.Add(1)
 		}
 	}, Blobs: b.blobs, Log: slog.New(slog.DiscardHandler), Duties: []upkeep.Duty{
-		{Name: "long", Every: time.Hour, Do: func(ctx context.Context) (upkeep.Pass, error) {
+		{Name: "long", Every: time.Hour, Do: func(ctx context.Context) (int, error) {
 			<-ctx.Done()
-			return upkeep.Pass{}, ctx.Err()
+			return 0, ctx.Err()
 		}},
-		{Name: "short", Every: time.Millisecond, Do: func(context.Context) (upkeep.Pass, error) {
+		{Name: "short", Every: time.Millisecond, Do: func(context.Context) (int, error) {
 			short.Add(1)
-			return upkeep.Pass{}, nil
+			return 0, nil
 		}},
 	}}
 	ctx, stop := context.WithCancel(t.Context())
