@@ -36,18 +36,11 @@ func (s *Store) SignedOut(ctx context.Context, session string) (bool, error) {
 // ForgetSessions removes the notes of sessions that would have ended before now, and
 // returns how many. It scans the table. Safe to repeat.
 func (s *Store) ForgetSessions(ctx context.Context, now time.Time) (removed int, _ error) {
-	over := tablestore.Query{Class: tablestore.Scan, Filter: "RowKey eq '" + signedOut + "'", Select: []string{"PartitionKey", "RowKey", "Until"}}
-	for row, err := range s.table.Query(ctx, over) {
-		if err != nil {
-			return removed, fmt.Errorf("list sessions that have ended: %w", err)
-		}
-		if row.Time("Until").After(now) {
-			continue
-		}
-		if err := s.table.Delete(ctx, row.PartitionKey, signedOut, tablestore.AnyETag); err != nil && !errors.Is(err, tablestore.ErrNotFound) {
-			return removed, fmt.Errorf("forget a session: %w", err)
-		}
-		removed++
+	removed, err := s.table.Clear(ctx, tablestore.Query{
+		Class: tablestore.Scan, Filter: "RowKey eq '" + signedOut + "' and Until le datetime'" + now.UTC().Format(time.RFC3339Nano) + "'",
+	})
+	if err != nil {
+		return removed, fmt.Errorf("forget sessions that have ended: %w", err)
 	}
 	return removed, nil
 }

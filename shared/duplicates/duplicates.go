@@ -58,18 +58,17 @@ func (x *Index) First(ctx context.Context, id video.ID, key string, lives func(c
 		if err == nil {
 			return id, nil
 		}
-		if !errors.Is(err, tablestore.ErrExists) {
-			return "", fmt.Errorf("look for a twin of %s: %w", id, err)
-		}
-		there, err := x.table.Get(ctx, key, firstRow)
-		if errors.Is(err, tablestore.ErrNotFound) {
-			continue // removed this instant
-		}
-		if err != nil {
-			return "", fmt.Errorf("look for a twin of %s: %w", id, err)
+		var there tablestore.Entity
+		if errors.Is(err, tablestore.ErrExists) {
+			there, err = x.table.Get(ctx, key, firstRow)
 		}
 		first := video.ID(there.String("Video"))
-		if first == id {
+		switch {
+		case errors.Is(err, tablestore.ErrNotFound):
+			continue // removed this instant
+		case err != nil:
+			return "", fmt.Errorf("look for a twin of %s: %w", id, err)
+		case first == id:
 			return id, nil
 		}
 		alive, err := lives(ctx, first)
@@ -80,7 +79,7 @@ func (x *Index) First(ctx context.Context, id video.ID, key string, lives func(c
 		if err == nil {
 			return id, nil
 		}
-		if !errors.Is(err, tablestore.ErrChanged) && !errors.Is(err, tablestore.ErrNotFound) {
+		if !tablestore.Overtaken(err) {
 			return "", fmt.Errorf("take the place of %s, which is gone: %w", first, err)
 		}
 	}
@@ -97,17 +96,12 @@ func (x *Index) Remove(ctx context.Context, id video.ID) error {
 		if err == nil && first.String("Video") == string(id) {
 			err = x.table.Delete(ctx, key, firstRow, first.ETag)
 		}
-		if err == nil || isGone(err) {
+		if err == nil || tablestore.Overtaken(err) { // it is not there, or another video's by now
 			err = x.table.Delete(ctx, row.PartitionKey, row.RowKey, tablestore.AnyETag)
 		}
-		if err != nil && !isGone(err) {
+		if err != nil && !errors.Is(err, tablestore.ErrNotFound) {
 			return fmt.Errorf("forget what %s is: %w", id, err)
 		}
 	}
 	return nil
-}
-
-// isGone reports whether a row is not there, or another video's by now.
-func isGone(err error) bool {
-	return errors.Is(err, tablestore.ErrNotFound) || errors.Is(err, tablestore.ErrChanged)
 }
