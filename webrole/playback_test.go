@@ -448,7 +448,11 @@ func TestLinksAnswer(t *testing.T) {
 	}
 	f.chunk(0, 2)
 	f.audio()
-	if err := f.videos.MarkPlayable(t.Context(), f.id); err != nil {
+	view, err := f.videos.View(t.Context(), f.id)
+	if err == nil {
+		_, err = f.videos.MarkPlayable(t.Context(), view)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	if paths := links(); len(paths) != 5 {

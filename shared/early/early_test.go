@@ -3,8 +3,8 @@ package early
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -41,8 +41,8 @@ type bench struct {
 func (b *bench) Send(_ context.Context, _ string, item workitem.Item, _ time.Duration) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if _, rest, _ := strings.Cut(item.ID, "."); item.Step != workflow.StepIndex {
-		b.promised = append(b.promised, rest)
+	if k, err := workflow.ParseItemID(item.ID); err == nil {
+		b.promised = append(b.promised, fmt.Sprintf("%d.%s.%d", k.Generation, k.Step, k.Index))
 	}
 	return nil
 }
@@ -206,7 +206,7 @@ func TestPartsArePromisedAsTheyArrive(t *testing.T) {
 	if err != nil || len(view.Missing()) > 0 || view.Video.State != video.AwaitingUpload {
 		t.Errorf("missing %v, state %s, %v", view.Missing(), view.Video.State, err)
 	}
-	if ok, err := b.videos.FanIn(t.Context(), b.id, view.Plans[1]); ok || err != nil {
+	if ok, err := b.videos.FanIn(t.Context(), view); ok || err != nil {
 		t.Errorf("the end before the last byte: %t, %v", ok, err)
 	}
 
@@ -215,7 +215,7 @@ func TestPartsArePromisedAsTheyArrive(t *testing.T) {
 	}
 	all := []string{"1.audio.1"}
 	for i := 3; i < 19; i++ { // what was open, and a window more
-		all = append(all, strings.TrimPrefix(b.key(workflow.StepEncode, i).ItemID(), string(b.id)+"."))
+		all = append(all, fmt.Sprintf("1.encode.%d", i))
 	}
 	b.promises("complete", all...)
 	b.ends(workflow.StepEncode, 3)

@@ -105,14 +105,14 @@ func TestStepsThatFailAlone(t *testing.T) {
 			}
 			parts(t, s, id, p, step.Name)
 			if step.Stage == workflow.Part {
-				if won, err := s.FanIn(t.Context(), id, p); err != nil || won {
+				if won, err := fanIn(t, s, id); err != nil || won {
 					t.Fatalf("the last step does not wait for %s: %t, %v", step.Name, won, err)
 				}
 				if err := claim().Fail(t.Context(), failure); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if won, err := s.FanIn(t.Context(), id, p); err != nil || !won {
+			if won, err := fanIn(t, s, id); err != nil || !won {
 				t.Fatalf("the last step is not promised: %t, %v", won, err)
 			}
 			out.take()
@@ -175,7 +175,7 @@ func TestStepsThatFailAloneWhileAVideoIsReprocessed(t *testing.T) {
 	id, p := uploaded(t, s), promising()
 	probed(t, s, id, p)
 	parts(t, s, id, p)
-	if _, err := s.FanIn(t.Context(), id, p); err != nil {
+	if _, err := fanIn(t, s, id); err != nil {
 		t.Fatal(err)
 	}
 	readyToPlay(t, s, id, 1)
@@ -256,7 +256,7 @@ func TestPlansCountWhatTheyPromised(t *testing.T) {
 			if !slices.Equal(waits, c.waits) {
 				t.Errorf("waits for %v, want %v", waits, c.waits)
 			}
-			if won, err := s.FanIn(t.Context(), id, c.plan); err != nil || won != (c.waits == nil) {
+			if won, err := fanIn(t, s, id); err != nil || won != (c.waits == nil) {
 				t.Errorf("FanIn = %t, %v", won, err)
 			}
 		})

@@ -39,9 +39,10 @@ type Claim struct {
 	// that write cannot be in it. nil: nothing is counted.
 	Usage func() Usage
 
-	store    *Store
-	metaETag string
-	outbox   []tablestore.Entity // rows that the commit wrote, for Send
+	store     *Store
+	metaETag  string
+	outbox    []tablestore.Entity // rows that the commit wrote, for SendOutbox
+	partsOpen bool                // chunks are promised after this one: not every part has ended
 }
 
 // Claim makes a new attempt the owner of a step. The write is conditional, so only one of
@@ -57,24 +58,40 @@ func (s *Store) Claim(ctx context.Context, key workflow.Key, messageID, worker s
 	if err != nil {
 		return c, err
 	}
-	declared := key.Declared()
-	if c.Step.etag == "" && declared.Stage == workflow.OnRequest { // the request for the step writes its row
-		return nil, ErrGone
-	}
-	if c.Step.State == StepRunning && c.Step.OwnerMessageID != "" && c.Step.OwnerMessageID != messageID {
+	step, before, now := &c.Step, c.Step, now()
+	if step.State == StepRunning && step.OwnerMessageID != "" && step.OwnerMessageID != messageID {
 		return nil, ErrDuplicate
 	}
-	if declared.Stage != workflow.First && key.Generation > 0 {
+	if key.Declared().Stage != workflow.First && key.Generation > 0 {
 		if c.Plan, err = s.Plan(ctx, key.ID, key.Generation); err != nil {
 			return nil, err
 		}
 	}
-	if c.Step.etag == "" && !asked.IsZero() {
-		c.Step.QueuedAt = asked.UTC().Truncate(time.Microsecond)
+	switch {
+	case step.State == StepRunning: // the attempt before was lost, which is noticed now
+		step.abandoned(now)
+		step.QueuedAt = now
+	case step.etag == "":
+		step.QueuedAt = asked.UTC().Truncate(time.Microsecond)
 	}
-	if err := c.take(ctx, messageID, worker); err != nil {
-		return nil, err
+	if step.QueuedAt.IsZero() || step.QueuedAt.After(now) { // another host's clock
+		step.QueuedAt = now
 	}
+	step.State, step.OwnerMessageID, step.Worker = StepRunning, messageID, worker
+	step.Attempt, step.StartedAt = uuid.NewString(), now
+	step.Attempts++
+	if before.etag == "" {
+		step.etag, err = s.videos.Insert(ctx, step.row())
+	} else {
+		step.etag, err = s.videos.Update(ctx, step.row(), before.etag)
+	}
+	if tablestore.Overtaken(err) {
+		return nil, ErrSuperseded
+	}
+	if err != nil {
+		return nil, fmt.Errorf("claim %s: %w", key, err)
+	}
+	s.notifyAttempt(before, *step, c.Plan)
 	return c, nil
 }
 
@@ -90,45 +107,16 @@ func (s *Store) unclaimed(ctx context.Context, key workflow.Key) (*Claim, error)
 	}
 	c := &Claim{Video: rec.Video, store: s, metaETag: rec.ETag}
 	c.Step, err = s.step(ctx, key)
+	asked := err == nil || key.Declared().Stage != workflow.OnRequest // a request writes the row
 	switch {
 	case err != nil && !errors.Is(err, errNoStep):
 		return nil, err
 	case c.Step.State == StepDone:
 		return c, ErrDone
-	case !wanted(key, rec.Video):
+	case !asked || !wanted(key, rec.Video):
 		return nil, ErrGone
 	}
 	return c, nil
-}
-
-// take writes the new attempt into the step row.
-func (c *Claim) take(ctx context.Context, messageID, worker string) (err error) {
-	now, before := now(), c.Step
-	if c.Step.State == StepRunning { // the attempt before was lost, which is noticed now
-		c.Step.abandoned(now)
-		c.Step.QueuedAt = now
-	}
-	c.Step.State, c.Step.OwnerMessageID, c.Step.Worker = StepRunning, messageID, worker
-	c.Step.Attempt = uuid.NewString()
-	c.Step.Attempts++
-	c.Step.StartedAt = now
-	if c.Step.QueuedAt.IsZero() || c.Step.QueuedAt.After(now) { // another host's clock
-		c.Step.QueuedAt = now
-	}
-	if before.etag == "" {
-		c.Step.etag, err = c.store.videos.Insert(ctx, c.Step.row())
-	} else {
-		c.Step.etag, err = c.store.videos.Update(ctx, c.Step.row(), before.etag)
-	}
-	switch {
-	case err == nil:
-		c.store.notifyAttempt(before, c.Step, c.Plan)
-	case tablestore.Overtaken(err):
-		return ErrSuperseded
-	default:
-		err = fmt.Errorf("claim %s: %w", c.Step.Key, err)
-	}
-	return err
 }
 
 // CheckActive returns ErrGone when the video no longer wants this step. Steps call it when

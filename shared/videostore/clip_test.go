@@ -456,7 +456,7 @@ func TestFanInDuringADelete(t *testing.T) {
 		parts(t, s, id, p)
 		return id
 	})
-	if won, err := late.FanIn(t.Context(), id, p); won || err != nil || !erased.Load() {
+	if won, err := fanIn(t, late, id); won || err != nil || !erased.Load() {
 		t.Errorf("FanIn = %t, %v; erased in between: %t", won, err, erased.Load())
 	}
 	if n, err := s.Sweep(t.Context(), id); err != nil || n != 0 {

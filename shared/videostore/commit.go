@@ -96,6 +96,31 @@ func (c *Claim) Fail(ctx context.Context, failure *video.Failure) error {
 	return c.end(ctx, failed, OutcomeFailed, failure, commit)
 }
 
+// FailStep is Fail for a step whose attempts are used up, and does what comes after it. Call
+// it before the item is put into the poison queue. A step that is done or no longer wanted
+// stays as it is. Safe to repeat.
+func (s *Store) FailStep(ctx context.Context, key workflow.Key, failure *video.Failure) error {
+	c, err := s.unclaimed(ctx, key)
+	if err == nil {
+		step := c.Step
+		step.exhausted()
+		step, commit := step.failed(failure)
+		err = c.end(ctx, step, "", nil, commit)
+	}
+	switch {
+	case errors.Is(err, ErrSuperseded): // claimed meanwhile
+		return s.FailStep(ctx, key, failure)
+	case errors.Is(err, ErrGone), errors.Is(err, ErrDone):
+		return nil
+	case err != nil:
+		return fmt.Errorf("fail %s: %w", key, err)
+	}
+	if err := c.SendOutbox(ctx); err != nil {
+		return err
+	}
+	return c.Follow(ctx)
+}
+
 // failed is the step with a failure, and what else that writes.
 func (s Step) failed(failure *video.Failure) (Step, Commit) {
 	s.State, s.Error, s.FinishedAt = StepFailed, failure, now()
@@ -127,70 +152,110 @@ func (c *Claim) usage(messages, rows int) *Usage {
 	return &spent
 }
 
-// end writes how the attempt ended, again while only META was in its way.
+// end writes how the step ended and all that comes of it, in one transaction; again while
+// only META was in its way. outcome is that of the attempt, empty when none ends. META is in
+// the transaction also when it stays as it is and the step gets its first row, so that no row
+// is added to a video that is being purged.
 func (c *Claim) end(ctx context.Context, step Step, outcome Outcome, cause error, commit Commit) error {
-	for {
-		ended, after, err := c.submit(ctx, step, commit, func(s *Step, messages, rows int) {
-			s.ended(outcome, s.FinishedAt, cause, c.usage(messages, rows))
-		})
+	for again := true; again; {
+		more, next, err := c.fanOut(ctx, step, commit)
 		if err != nil {
-			var again bool
-			if again, err = c.conflict(ctx, step, err); again {
-				continue
+			return err
+		}
+		c.outbox = outboxRows(ctx, step.Key.ID, next)
+		ended, after := step, c.Video
+		if outcome != "" {
+			ended.ended(outcome, step.FinishedAt, cause, c.usage(len(next), len(c.outbox)))
+		}
+		ops := []tablestore.Op{written(ended.row(), c.Step.etag)}
+		if commit.changesVideo() {
+			if after, err = commit.edited(c.Video, step.Key); err != nil {
+				return err
 			}
+			ops = append(ops, written(metaRow(after), c.metaETag))
+		} else if c.Step.etag == "" {
+			ops = append(ops, unchangedMeta(Record{Video: c.Video, ETag: c.metaETag}))
 		}
-		if err == nil {
-			c.notify(ended, after)
+		if commit.Part != nil {
+			ops = append(ops, tablestore.Op{Kind: tablestore.OpUpsert, Entity: partRow(step, *commit.Part)})
 		}
-		return err
+		_, err = c.store.videos.Submit(ctx, slices.Concat(ops, more, inserted(c.outbox)))
+		if again, err = c.conflict(ctx, step, err); err != nil {
+			return err
+		}
+		if !again {
+			c.store.notifyAttempt(c.Step, ended, c.Plan)
+			c.store.notifyVideo(c.Video, after)
+		}
 	}
+	return nil
 }
 
-// submit writes the end of a step and all that comes of it, in one transaction. note adds to
-// its history, and is told what sending takes. META is in the transaction also when it stays
-// as it is and the step gets its first row, so that no row is added to a video that is being
-// purged.
-func (c *Claim) submit(ctx context.Context, step Step, commit Commit, note func(s *Step, messages, rows int)) (_ Step, after video.Video, err error) {
-	more, next, err := c.fanOut(ctx, step, commit)
-	if err != nil {
-		return step, after, err
+// planned is what the commit of a plan writes beside the step row and META, and what it
+// promises: while the upload goes on, nothing yet.
+func (c *Claim) planned(plan video.Plan) ([]tablestore.Op, []OutboxMessage) {
+	id, r := c.Step.Key.ID, fanOutCursor{Chunks: min(window, len(plan.Chunks))}
+	if c.Video.State == video.AwaitingUpload {
+		r = noPromises
 	}
-	c.outbox = outboxRows(ctx, step.Key.ID, next)
-	note(&step, len(next), len(c.outbox))
-	ops := []tablestore.Op{{Kind: tablestore.OpReplace, Entity: step.row(), IfMatch: c.Step.etag}}
-	if c.Step.etag == "" {
-		ops[0].Kind = tablestore.OpInsert
+	return []tablestore.Op{
+		{Kind: tablestore.OpUpsert, Entity: planRow(id, plan)},
+		{Kind: tablestore.OpUpsert, Entity: r.row(id, plan.Generation)},
+	}, promisedSince(c.Video, plan, noPromises, r)
+}
+
+// fanOut returns what the end of a step promises, and what it writes to do so: the parts
+// of a plan, the next chunks, the steps after ready, and the step on change.
+func (c *Claim) fanOut(ctx context.Context, ended Step, commit Commit) (ops []tablestore.Op, next []OutboxMessage, err error) {
+	switch step := ended.Key.Declared(); {
+	case ended.State != StepDone:
+	case commit.Plan != nil:
+		ops, next = c.planned(*commit.Plan)
+	case step.Makes == workflow.Pictures:
+		ops, next, err = c.advance(ctx)
+	case step.Stage == workflow.Last:
+		next = promisedIn(c.Video, c.Plan, workflow.AfterReady)
 	}
-	after = c.Video
 	if commit.changesVideo() {
-		if after, err = commit.edited(c.Video, step.Key); err != nil {
-			return step, after, err
-		}
-		ops = append(ops, tablestore.Op{Kind: tablestore.OpReplace, Entity: metaRow(after), IfMatch: c.metaETag})
-	} else if c.Step.etag == "" {
-		ops = append(ops, unchangedMeta(Record{Video: c.Video, ETag: c.metaETag}))
+		next = append(next, FollowMessage())
 	}
-	if commit.Part != nil {
-		ops = append(ops, tablestore.Op{Kind: tablestore.OpUpsert, Entity: partRow(step, *commit.Part)})
-	}
-	_, err = c.store.videos.Submit(ctx, slices.Concat(ops, more, inserted(c.outbox)))
-	return step, after, err
+	return ops, next, err
 }
 
-func (c *Claim) notify(ended Step, after video.Video) {
-	c.store.notifyAttempt(c.Step, ended, c.Plan)
-	c.store.notifyVideo(c.Video, after)
+// advance returns what a chunk's commit writes to promise the next chunks: the row NEXT
+// under its ETag, and the messages. Both are empty when every chunk is promised.
+func (c *Claim) advance(ctx context.Context) ([]tablestore.Op, []OutboxMessage, error) {
+	id, plan := c.Step.Key.ID, c.Plan
+	before, err := c.store.promised(ctx, id, plan)
+	if err != nil || before.Partial || before.Chunks >= len(plan.Chunks) {
+		return nil, nil, err
+	}
+	v, r := c.Video, before
+	v.State = video.Processing // the claim may have read META before the upload was complete
+	r.Chunks++
+	next := promisedSince(v, plan, before, r)
+	// An error here does not fail the commit: the window then stays as it is.
+	if waiting, err := c.store.sender.Waiting(ctx, next[0].Queue); err == nil && !waiting && r.Chunks < len(plan.Chunks) {
+		r.Chunks++
+		next = promisedSince(v, plan, before, r)
+	}
+	c.partsOpen = r.Chunks < len(plan.Chunks)
+	return []tablestore.Op{r.replace(id, plan)}, next, nil
 }
 
 // conflict finds out why a transaction was refused. Either it had succeeded and its
 // reply was lost (no error), or another attempt owns the step (ErrSuperseded), or a
 // user changed META (again).
 func (c *Claim) conflict(ctx context.Context, step Step, cause error) (again bool, _ error) {
+	if cause == nil {
+		return false, nil
+	}
 	if !tablestore.Overtaken(cause) {
 		return false, fmt.Errorf("commit %s: %w", step.Key, cause)
 	}
 	now, err := c.store.step(ctx, step.Key)
 	switch {
+	case errors.Is(err, errNoStep) && c.Step.etag == "":
 	case errors.Is(err, errNoStep):
 		return false, ErrGone
 	case err != nil:
@@ -207,4 +272,29 @@ func (c *Claim) conflict(ctx context.Context, step Step, cause error) (again boo
 	}
 	c.Video, c.metaETag = rec.Video, rec.ETag
 	return true, nil
+}
+
+// Follow does what comes after the end of a part, when its messages are sent: the video
+// may be playable now, or complete. Safe to repeat.
+func (c *Claim) Follow(ctx context.Context) error {
+	key := c.Step.Key
+	step := key.Declared()
+	if step.Stage != workflow.Part && step.Stage != workflow.AfterReady || c.Video.Playable && c.partsOpen {
+		return nil
+	}
+	plan, err := c.store.Plan(ctx, key.ID, key.Generation)
+	if err != nil || workflow.StageIn(plan, step) != workflow.Part {
+		return err
+	}
+	view, err := c.store.View(ctx, key.ID)
+	if errors.Is(err, ErrNotFound) || err == nil && view.Video.Generation != key.Generation {
+		return nil
+	}
+	if err == nil {
+		view.Record, err = c.store.MarkPlayable(ctx, view)
+	}
+	if err == nil {
+		_, err = c.store.FanIn(ctx, view)
+	}
+	return err
 }

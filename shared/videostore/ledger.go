@@ -76,11 +76,7 @@ func (r ledgerRow) replaced(old, want ledgerRow, seconds int64) ledgerRow {
 
 // op writes the row over the version that was read.
 func (r ledgerRow) op(ledger, key string) tablestore.Op {
-	op := tablestore.Op{Kind: tablestore.OpReplace, IfMatch: r.etag, Entity: tablestore.Entity{PartitionKey: ledger, RowKey: key, Props: tablestore.Props(r)}}
-	if r.etag == "" {
-		op.Kind = tablestore.OpInsert
-	}
-	return op
+	return written(tablestore.Entity{PartitionKey: ledger, RowKey: key, Props: tablestore.Props(r)}, r.etag)
 }
 
 func (s *Store) ledgerRow(ctx context.Context, ledger, key string) (r ledgerRow, _ error) {

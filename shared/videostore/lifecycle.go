@@ -221,27 +221,3 @@ func (s *Store) Reopen(ctx context.Context, view View, messages []OutboxMessage)
 	}
 	return nil
 }
-
-// MarkPlayable sets Playable when the first segments can be watched. It never clears
-// it. It is called after commits. Safe to repeat.
-func (s *Store) MarkPlayable(ctx context.Context, id video.ID) error {
-	view, err := s.View(ctx, id)
-	if err != nil {
-		return err
-	}
-	if view.Video.Playable {
-		return nil
-	}
-	p, err := view.Presentation(view.Video.Generation)
-	if err != nil || !p.Ready() {
-		return err
-	}
-	_, err = s.Change(ctx, id, "", func(v *video.Video) ([]OutboxMessage, error) {
-		if v.Playable || !v.Working() {
-			return nil, ErrUnchanged
-		}
-		v.Playable = true
-		return []OutboxMessage{FollowMessage()}, nil
-	})
-	return err
-}

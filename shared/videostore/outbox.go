@@ -28,7 +28,7 @@ type OutboxMessage struct {
 	// Trace is the W3C trace context of the item's sender; empty without tracing.
 	Trace string `json:"tp,omitempty"`
 
-	optional bool // the step fails alone
+	step workflow.Step // that it asks for, as the plan declares it
 }
 
 // Is reports whether an item asks for the same work as the message. Items whose message

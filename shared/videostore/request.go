@@ -82,11 +82,7 @@ func (s *Store) promiseRequest(ctx context.Context, key workflow.Key, prepare fu
 		// snippet: asked-for
 		request.State, request.OwnerMessageID, request.QueuedAt, request.Error = StepQueued, "", now(), nil
 		out := outboxRows(ctx, key.ID, []OutboxMessage{requestMessage(rec.Video, key)})
-		write := tablestore.Op{Kind: tablestore.OpReplace, Entity: request.row(), IfMatch: request.etag}
-		if request.etag == "" {
-			write.Kind = tablestore.OpInsert
-		}
-		_, err = s.videos.Submit(ctx, []tablestore.Op{unchangedMeta(rec), write, {Kind: tablestore.OpInsert, Entity: out[0]}})
+		_, err = s.videos.Submit(ctx, []tablestore.Op{unchangedMeta(rec), written(request.row(), request.etag), written(out[0], "")})
 		// end snippet
 		switch {
 		case err == nil:

@@ -314,6 +314,16 @@ func TestDeletingWhatCannotBeRead(t *testing.T) {
 	}
 }
 
+// fanIn is FanIn with a view of now.
+func fanIn(t *testing.T, s *videostore.Store, id video.ID) (bool, error) {
+	t.Helper()
+	view, err := s.View(t.Context(), id)
+	if err != nil {
+		return false, err
+	}
+	return s.FanIn(t.Context(), view)
+}
+
 func TestFanInHasOneWinner(t *testing.T) {
 	t.Parallel()
 	s, out := setup(t)
@@ -336,7 +346,7 @@ func TestFanInHasOneWinner(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				won, err := s.FanIn(t.Context(), id, p)
+				won, err := fanIn(t, s, id)
 				if err != nil {
 					t.Error(err)
 				}
@@ -394,7 +404,7 @@ func TestCommitsPromiseTheNextChunks(t *testing.T) {
 							err = c.SendOutbox(t.Context())
 						}
 						if err == nil {
-							_, err = s.FanIn(t.Context(), id, p)
+							_, err = fanIn(t, s, id)
 						}
 						if err != nil {
 							t.Error(err)
@@ -475,7 +485,7 @@ func TestSoundInPortions(t *testing.T) {
 		if n := strings.Count(text, "#EXTINF"); whole.Ready() != ready || whole.AudioDone != done || n != listed {
 			t.Errorf("ready %t, done %t, %d segments listed; want %t, %t, %d", whole.Ready(), whole.AudioDone, n, ready, done, listed)
 		}
-		if won, err := s.FanIn(t.Context(), id, p); err != nil || won != finish {
+		if won, err := fanIn(t, s, id); err != nil || won != finish {
 			t.Errorf("FanIn = %t, %v", won, err)
 		}
 	}

@@ -230,7 +230,7 @@ func (v View) Progress() Progress {
 		for i := range part.Items {
 			size := part.Step.Size(plan, i)
 			total += size
-			if v.open(messageFor(v.Video, plan, part.Step, i)) {
+			if !v.ended(messageFor(v.Video, plan, part.Step, i)) {
 				continue
 			}
 			done += size

@@ -16,111 +16,76 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
 
-func (r *Runner) countDelivery(next handler) handler {
-	return func(ctx context.Context, d *delivery) error {
-		if r.Delivered != nil {
-			r.Delivered(d.job)
-		}
-		return next(ctx, d)
-	}
-}
-
-func (r *Runner) translateError(next handler) handler {
-	return func(ctx context.Context, d *delivery) error {
-		err := next(ctx, d)
-		switch {
-		case errors.Is(err, videostore.ErrGone):
-			return workqueue.Unwanted(err.Error())
-		case errors.Is(err, videostore.ErrDuplicate):
-			return nil
-		case errors.Is(err, videostore.ErrSuperseded) && d.claim == nil: // the next delivery sees how it stands
-			return workqueue.Snooze(time.Second, err.Error())
-		case errors.Is(err, videostore.ErrSuperseded):
-			return workqueue.ErrLeaseLost
-		}
-		return err
-	}
-}
-
-func (r *Runner) requireSpace(next handler) handler {
-	return func(ctx context.Context, d *delivery) error {
-		if err := CheckFreeSpace(r.Scratch, r.FreeSpace); err != nil {
-			return err
-		}
-		return next(ctx, d)
-	}
-}
-
 // countUsage counts requests to storage and processor time. The runtime receives and renews
 // outside of it, so that is added: one receive for each delivery, which is less when a
 // worker receives several messages at once.
-func (r *Runner) countUsage(next handler) handler {
-	return func(ctx context.Context, d *delivery) error {
-		ctx, requests := azstorage.WithCounter(ctx)
-		ctx, runs := ffmpeg.WithRuns(ctx)
-		runs.Moved = d.work.Progress
-		d.spent = func() videostore.Usage {
-			counts := requests.Counts()
-			counts.Requests[azstorage.QueueWrite] += 1 + int(d.job.Renewals())
-			return videostore.Usage{
-				Requests: counts.Requests, Sent: counts.Sent, Received: counts.Received,
-				CPU: runs.Usage().CPU.Round(time.Millisecond).Seconds(),
-			}
-		}
-		began := time.Now()
-		err := next(ctx, d)
-		u := runs.Usage()
-		d.work.Log.DebugContext(ctx, "attempt ended", "took", time.Since(began), "runs", u.Runs, "cpu", u.CPU, "memory", u.Memory, "disk", u.Disk)
-		return err
+func (r *Runner) countUsage(ctx context.Context, d *delivery, next handler) error {
+	if r.Delivered != nil {
+		r.Delivered(d.job)
 	}
+	ctx, requests := azstorage.WithCounter(ctx)
+	ctx, runs := ffmpeg.WithRuns(ctx)
+	runs.Moved = d.work.Progress
+	d.spent = func() videostore.Usage {
+		counts := requests.Counts()
+		counts.Requests[azstorage.QueueWrite] += 1 + int(d.job.Renewals())
+		return videostore.Usage{
+			Requests: counts.Requests, Sent: counts.Sent, Received: counts.Received,
+			CPU: runs.Usage().CPU.Round(time.Millisecond).Seconds(),
+		}
+	}
+	began := time.Now()
+	err := next(ctx, d)
+	u := runs.Usage()
+	d.work.Log.DebugContext(ctx, "attempt ended", "took", time.Since(began), "runs", u.Runs, "cpu", u.CPU, "memory", u.Memory, "disk", u.Disk)
+	return err
 }
 
 // reportAttempt tells the metrics of an attempt that no row tells of.
-func (r *Runner) reportAttempt(next handler) handler {
-	return func(ctx context.Context, d *delivery) error {
-		begun := time.Now()
-		err := next(ctx, d)
-		if r.Ended == nil {
-			return err
-		}
-		outcome := videostore.OutcomeDone
-		fate, _ := workqueue.FateOf(err)
-		_, trouble := workqueue.AsDependencyError(err)
-		switch {
-		case err == nil:
-		case fate == workqueue.FateSnoozed, trouble, context.Cause(ctx) != nil:
-			outcome = videostore.OutcomeReleased
-		default:
-			outcome = videostore.OutcomeRetry
-		}
-		spent := d.spent()
-		r.Ended(d.key.Step, videostore.Attempt{Started: begun, Ended: time.Now(), Outcome: outcome, Usage: &spent})
+func (r *Runner) reportAttempt(ctx context.Context, d *delivery, next handler) error {
+	begun := time.Now()
+	err := next(ctx, d)
+	if r.Ended == nil {
 		return err
 	}
+	outcome := videostore.OutcomeDone
+	fate, _ := workqueue.FateOf(err)
+	_, trouble := workqueue.AsDependencyError(err)
+	switch {
+	case err == nil:
+	case fate == workqueue.FateSnoozed, trouble, context.Cause(ctx) != nil:
+		outcome = videostore.OutcomeReleased
+	default:
+		outcome = videostore.OutcomeRetry
+	}
+	spent := d.spent()
+	r.Ended(d.key.Step, videostore.Attempt{Started: begun, Ended: time.Now(), Outcome: outcome, Usage: &spent})
+	return err
 }
 
 // progressByRequest takes a request that storage throttles for progress.
-func (r *Runner) progressByRequest(next handler) handler {
-	return func(ctx context.Context, d *delivery) error {
-		return next(azstorage.OnRequest(ctx, d.job.Progress), d)
-	}
+func (r *Runner) progressByRequest(ctx context.Context, d *delivery, next handler) error {
+	return next(azstorage.OnRequest(ctx, d.job.Progress), d)
 }
 
-func (r *Runner) makeScratch(next handler) handler {
-	return func(ctx context.Context, d *delivery) (err error) {
-		if d.work.Dir, err = os.MkdirTemp(r.Scratch, d.key.Step+"-"); err != nil {
-			return diskTrouble("make a directory for an attempt", err)
-		}
-		defer func() { _ = os.RemoveAll(d.work.Dir) }()
-		return next(ctx, d)
+func (r *Runner) requireSpace(ctx context.Context, d *delivery, next handler) error {
+	if err := CheckFreeSpace(r.Scratch, r.FreeSpace); err != nil {
+		return err
 	}
+	return next(ctx, d)
 }
 
-func (r *Runner) setNiceness(next handler) handler {
-	return func(ctx context.Context, d *delivery) error {
-		ffmpeg.RunsOf(ctx).Nice = niceness(d.key, d.work.Video, d.job)
-		return next(ctx, d)
+func (r *Runner) makeScratch(ctx context.Context, d *delivery, next handler) (err error) {
+	if d.work.Dir, err = os.MkdirTemp(r.Scratch, d.key.Step+"-"); err != nil {
+		return diskTrouble("make a directory for an attempt", err)
 	}
+	defer func() { _ = os.RemoveAll(d.work.Dir) }()
+	return next(ctx, d)
+}
+
+func (r *Runner) setNiceness(ctx context.Context, d *delivery, next handler) error {
+	ffmpeg.RunsOf(ctx).Nice = niceness(d.key, d.work.Video, d.job)
+	return next(ctx, d)
 }
 
 // niceness is how far the programs of an item step back: as its queue says, and as far as
@@ -136,86 +101,45 @@ func niceness(key workflow.Key, v video.Video, job *consumer.Job) int {
 // blameHost returns the trouble of this host in the place of what a step failed with, if
 // there is any: the item does not pay for it. A step on a sick host may say of a good
 // film that it is corrupt.
-func (r *Runner) blameHost(next handler) handler {
-	return func(ctx context.Context, d *delivery) error {
-		err := next(ctx, d)
-		_, trouble := workqueue.AsDependencyError(err)
-		if err == nil || trouble || r.CheckHost == nil || context.Cause(ctx) != nil || errors.Is(err, videostore.ErrGone) {
-			return err
-		}
-		_, sick := os.Stat(d.work.Dir)
-		if sick = diskTrouble("look for the directory of the attempt", sick); sick == nil {
-			sick = r.CheckHost(ctx)
-		}
-		if sick != nil {
-			return fmt.Errorf("%w; the step said: %v", sick, err) //nolint:errorlint // it is no evidence
-		}
+func (r *Runner) blameHost(ctx context.Context, d *delivery, next handler) error {
+	err := next(ctx, d)
+	_, trouble := workqueue.AsDependencyError(err)
+	if err == nil || trouble || r.CheckHost == nil || context.Cause(ctx) != nil || errors.Is(err, videostore.ErrGone) {
 		return err
 	}
+	_, sick := os.Stat(d.work.Dir)
+	if sick = diskTrouble("look for the directory of the attempt", sick); sick == nil {
+		sick = r.CheckHost(ctx)
+	}
+	if sick != nil {
+		return fmt.Errorf("%w; the step said: %v", sick, err) //nolint:errorlint // it is no evidence
+	}
+	return err
 }
 
-func (r *Runner) watchVideo(next handler) handler {
-	return func(ctx context.Context, d *delivery) error {
-		ctx, cancel := context.WithCancelCause(ctx)
-		watch := make(chan struct{})
-		go func() {
-			defer close(watch)
-			tick := time.NewTicker(r.Watch)
-			defer tick.Stop()
-			for { // at once, too: the claim may have been too late to see it
-				if err := d.claim.CheckActive(ctx); errors.Is(err, videostore.ErrGone) {
-					cancel(err)
-				}
-				select {
-				case <-ctx.Done():
-					return
-				case <-tick.C:
-				}
+func (r *Runner) watchVideo(ctx context.Context, d *delivery, next handler) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	watch := make(chan struct{})
+	go func() {
+		defer close(watch)
+		tick := time.NewTicker(r.Watch)
+		defer tick.Stop()
+		for { // at once, too: the claim may have been too late to see it
+			if err := d.claim.CheckActive(ctx); errors.Is(err, videostore.ErrGone) {
+				cancel(err)
 			}
-		}()
-		err := next(ctx, d)
-		if err != nil && errors.Is(context.Cause(ctx), videostore.ErrGone) {
-			err = videostore.ErrGone
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
 		}
-		cancel(nil)
-		<-watch
-		return err
+	}()
+	err := next(ctx, d)
+	if err != nil && errors.Is(context.Cause(ctx), videostore.ErrGone) {
+		err = videostore.ErrGone
 	}
-}
-
-// requestedAt is when the work was asked for: the item says it to the millisecond, the
-// service to the second.
-func requestedAt(job *consumer.Job) time.Time {
-	if job.Item.Time.IsZero() {
-		return job.Inserted
-	}
-	return job.Item.Time
-}
-
-// Exhausted records the failure in the step row before the item becomes poison, unless the
-// step is done again all the same. Safe to repeat.
-func (r *Runner) Exhausted(ctx context.Context, job *consumer.Job, cause error) error {
-	key, err := workflow.KeyOf(job.Item)
-	if err != nil {
-		return nil // no step can be recorded
-	}
-	if !key.Declared().HasRows() { // or the reconciler would send the item again
-		return r.Videos.GaveUp(ctx, key.ID, key.Step)
-	}
-	if r.Early != nil && key.Declared().Stage != workflow.OnRequest {
-		if again, err := r.Early.Exhausted(ctx, key, requestedAt(job)); again && err == nil {
-			return workqueue.Unwanted("the step is done again with the complete upload")
-		} else if err != nil {
-			return err
-		}
-	}
-	what := "failed at every attempt"
-	var killed *consumer.KilledError
-	if errors.As(cause, &killed) {
-		what = fmt.Sprintf("needs more memory than there is: it was killed %d times", killed.Times)
-	}
-	return r.Videos.FailStep(ctx, key, &video.Failure{
-		Code:   video.ProcessingFailed,
-		Detail: fmt.Sprintf("the %s step %s; an operator finds the reason in /ops/poison", key.Step, what),
-	})
+	cancel(nil)
+	<-watch
+	return err
 }

@@ -15,10 +15,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/blobstore"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
@@ -68,14 +68,16 @@ type delivery struct {
 	key    workflow.Key
 	spent  func() videostore.Usage // what the attempt has spent so far
 	claim  *videostore.Claim       // nil before the claim, and of a step without rows
+	ended  bool                    // the row says how the attempt ended
 	work   *Work
 	commit videostore.Commit // what the step returned
 }
 
-// A handler does a part of what a delivery needs; a middleware adds one concern to it.
+// A handler does a part of what a delivery needs; a wrapper adds one concern to the handler
+// that is next.
 type (
-	handler    func(ctx context.Context, d *delivery) error
-	middleware func(next handler) handler
+	handler func(ctx context.Context, d *delivery) error
+	wrapper func(ctx context.Context, d *delivery, next handler) error
 )
 
 // Handle runs the step that the message asks for. nil means that the message may be
@@ -87,66 +89,66 @@ func (r *Runner) Handle(ctx context.Context, job *consumer.Job) error {
 	}
 	d := &delivery{job: job, key: key, work: r.newWork(key, job)}
 	if !key.Declared().HasRows() { // such a step writes what may be written any number of times
-		return wrap(r.run, r.countDelivery, r.countUsage, r.reportAttempt, r.progressByRequest)(ctx, d)
+		return wrap(r.run, r.countUsage, r.reportAttempt, r.progressByRequest)(ctx, d)
 	}
 	return wrap(r.run,
-		r.countDelivery,  // tells the metrics of the delivery
-		r.translateError, // says in the words of the queue why a step is not done
-		r.requireSpace,   // takes no step while the disk is nearly full
-		r.previewSeek,    // makes a preview of a part that a viewer waits for, and sends the part on
-		r.countUsage,     // counts what the attempt spends
-		r.settleEarly,    // lets a step wait for the rest of its upload
-		r.claimAndCommit, // the order of writes
-		r.makeScratch,    // gives the attempt a directory
-		r.setNiceness,    // lets programs give way to more urgent ones
-		r.blameHost,      // looks for trouble of this machine behind an error
-		r.watchVideo,     // ends the attempt when its video is deleted
+		r.countUsage,    // tells the metrics of the delivery, and counts what the attempt spends
+		r.requireSpace,  // takes no step while the disk is nearly full
+		r.judge,         // says what an error means for the step's row and for the message
+		r.previewSeek,   // makes a preview of a part that a viewer waits for, and sends the part on
+		r.orderOfWrites, // claim, run, commit, send
+		r.makeScratch,   // gives the attempt a directory
+		r.setNiceness,   // lets programs give way to more urgent ones
+		r.blameHost,     // looks for trouble of this machine behind an error
+		r.watchVideo,    // ends the attempt when its video is deleted
 	)(ctx, d)
 }
 
-// wrap puts middlewares around a handler, the first one outermost.
-func wrap(h handler, around ...middleware) handler {
-	for i := len(around) - 1; i >= 0; i-- {
-		h = around[i](h)
+// wrap puts wrappers around a handler, the first one outermost.
+func wrap(h handler, around ...wrapper) handler {
+	for _, w := range slices.Backward(around) {
+		next := h
+		h = func(ctx context.Context, d *delivery) error { return w(ctx, d, next) }
 	}
 	return h
 }
 
+// orderOfWrites runs an attempt at a step: see the comment of the package.
+func (r *Runner) orderOfWrites(ctx context.Context, d *delivery, run handler) (err error) {
+	// snippet: order-of-writes
+	d.claim, err = r.Videos.Claim(ctx, d.key, d.job.MessageID, r.Worker, requestedAt(d.job))
+	if errors.Is(err, videostore.ErrDone) { // by an earlier delivery, which may have sent nothing
+		d.ended = true
+		return r.follow(ctx, d, r.Videos.Flush(ctx, d.key.ID))
+	}
+	if err != nil {
+		return err
+	}
+	failpoint.Hit(d.key.Step + "/claimed")
+	d.claim.Usage = d.spent
+	d.work.claimed(d.claim)
+	if err := run(ctx, d); err != nil {
+		return err
+	}
+	failpoint.Hit(d.key.Step + "/output")
+	// The step row is written after the output, because it makes the output count.
+	if err := d.claim.Commit(ctx, d.commit); err != nil {
+		return err
+	}
+	d.ended = true
+	failpoint.Hit(d.key.Step + "/committed")
+	// Only what this commit promised: other rows of the outbox may be being sent.
+	return r.follow(ctx, d, d.claim.SendOutbox(ctx))
+	// end snippet
+}
+
+// run is the step itself.
 func (r *Runner) run(ctx context.Context, d *delivery) (err error) {
 	d.commit, err = r.Step.Run(ctx, d.work)
 	if d.work.source.Read != nil {
 		d.commit.Read = d.work.source.Read()
 	}
 	return err
-}
-
-// claimAndCommit is the order of writes.
-func (r *Runner) claimAndCommit(run handler) handler {
-	return func(ctx context.Context, d *delivery) (err error) {
-		// snippet: order-of-writes
-		d.claim, err = r.Videos.Claim(ctx, d.key, d.job.MessageID, r.Worker, requestedAt(d.job))
-		if errors.Is(err, videostore.ErrDone) { // by an earlier delivery, which may have sent nothing
-			return r.follow(ctx, d, r.Videos.Flush(ctx, d.key.ID))
-		}
-		if err != nil {
-			return err
-		}
-		failpoint.Hit(d.key.Step + "/claimed")
-		d.claim.Usage = d.spent
-		d.work.claimed(d.claim)
-		if err := run(ctx, d); err != nil {
-			return r.ended(ctx, d, err)
-		}
-		failpoint.Hit(d.key.Step + "/output")
-		// The step row is written after the output, because it makes the output count.
-		if err := d.claim.Commit(ctx, d.commit); err != nil {
-			return r.ended(ctx, d, err)
-		}
-		failpoint.Hit(d.key.Step + "/committed")
-		// Only what this commit promised: other rows of the outbox may be being sent.
-		return r.follow(ctx, d, d.claim.SendOutbox(ctx))
-		// end snippet
-	}
 }
 
 // follow does what comes after the messages of a commit, unless they could not be sent.
@@ -159,39 +161,4 @@ func (r *Runner) follow(ctx context.Context, d *delivery, err error) error {
 	}
 	failpoint.Hit(d.key.Step + "/enqueued")
 	return nil
-}
-
-// ended writes how an attempt ended that has no commit, and returns its error for the
-// consumer, which decides from it about the message.
-func (r *Runner) ended(ctx context.Context, d *delivery, err error) error {
-	cause := context.Cause(ctx)
-	_, trouble := workqueue.AsDependencyError(err)
-	failure, failed := errors.AsType[*video.Failure](err)
-	early := failed && d.work.Growing() // which says nothing about the whole file
-	switch {
-	case errors.Is(err, videostore.ErrSuperseded): // another attempt owns the row
-	case errors.Is(err, videostore.ErrGone), errors.Is(cause, workqueue.ErrDraining):
-		r.giveBack(ctx, d, videostore.OutcomeReleased, nil) // or the row would say "running" for ever
-	case failed && !early:
-		if err := d.claim.Fail(ctx, failure); err != nil {
-			return r.ended(ctx, d, err)
-		}
-		return r.follow(ctx, d, r.Videos.Flush(ctx, d.key.ID)) // a part that failed alone may have been the last
-	case errors.Is(cause, workqueue.ErrLeaseLost): // another attempt will own it
-	case early, trouble, errors.Is(cause, workqueue.ErrLeaseEnding):
-		r.giveBack(ctx, d, videostore.OutcomeReleased, err)
-	default:
-		r.giveBack(ctx, d, videostore.OutcomeRetry, err)
-	}
-	return err
-}
-
-// giveBack writes the end of an attempt into the step row. The delivery's context may have
-// ended, so the write has a deadline of its own.
-func (r *Runner) giveBack(ctx context.Context, d *delivery, outcome videostore.Outcome, cause error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer cancel()
-	if err := d.claim.GiveBack(ctx, outcome, cause); err != nil {
-		r.Log.Warn("note the end of an attempt", "error", err)
-	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
-	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
 
 // Previewer is a Step that can make something to watch of a run, within seconds, for a
@@ -36,42 +35,37 @@ func isSeekRequest(key workflow.Key, job *consumer.Job) bool {
 //	consumer deletes this one
 //
 // A crash at any arrow repeats it, which does no harm.
-func (r *Runner) previewSeek(next handler) handler {
-	return func(ctx context.Context, d *delivery) error {
-		p, can := r.Step.(Previewer)
-		if !can || !isSeekRequest(d.key, d.job) {
-			return next(ctx, d)
-		}
-		rec, plan, there, err := r.Videos.BeginPreview(ctx, d.key)
-		if errors.Is(err, videostore.ErrDone) {
-			return r.Videos.Flush(ctx, d.key.ID)
-		}
-		if err != nil {
+func (r *Runner) previewSeek(ctx context.Context, d *delivery, next handler) error {
+	p, can := r.Step.(Previewer)
+	if !can || !isSeekRequest(d.key, d.job) {
+		return next(ctx, d)
+	}
+	rec, plan, there, err := r.Videos.BeginPreview(ctx, d.key)
+	if errors.Is(err, videostore.ErrDone) {
+		return r.Videos.Flush(ctx, d.key.ID)
+	}
+	if err != nil {
+		return err
+	}
+	if !there {
+		d.work.Video, d.work.Plan, d.work.Prefix = rec.Video, plan, d.key.PreviewPrefix(rand.Text())
+		preview := func(ctx context.Context, d *delivery) error { return r.preview(ctx, d, p) }
+		if err := r.makeScratch(ctx, d, preview); err != nil {
 			return err
 		}
-		if !there {
-			d.work.Video, d.work.Plan, d.work.Prefix = rec.Video, plan, d.key.PreviewPrefix(rand.Text())
-			if err := wrap(r.preview(p), r.makeScratch)(ctx, d); err != nil {
-				return err
-			}
-		}
-		failpoint.Hit(d.key.Step + "/preview")
-		return r.Videos.HandOn(ctx, rec, d.key)
 	}
+	failpoint.Hit(d.key.Step + "/preview")
+	return r.Videos.HandOn(ctx, rec, d.key)
 }
 
-func (r *Runner) preview(p Previewer) handler {
-	return func(ctx context.Context, d *delivery) error {
-		ctx, runs := ffmpeg.WithRuns(ctx)
-		runs.Moved = d.work.Progress
-		made, err := p.Preview(ctx, d.work)
-		if err == nil && made != nil {
-			err = r.Videos.AddPreview(ctx, d.key, *made)
-		}
-		if _, trouble := workqueue.AsDependencyError(err); err == nil || trouble || context.Cause(ctx) != nil {
-			return err
-		}
-		d.work.Log.WarnContext(ctx, "no preview", "error", err) // the part itself will tell what is wrong
-		return nil
+func (r *Runner) preview(ctx context.Context, d *delivery, p Previewer) error {
+	made, err := p.Preview(ctx, d.work)
+	if err == nil && made != nil {
+		err = r.Videos.AddPreview(ctx, d.key, *made)
 	}
+	if _, trouble := workqueue.AsDependencyError(err); err == nil || trouble || context.Cause(ctx) != nil {
+		return err
+	}
+	d.work.Log.WarnContext(ctx, "no preview", "error", err) // the part itself will tell what is wrong
+	return nil
 }

@@ -52,7 +52,7 @@ func TestAStepOfAVideoThatWentMeanwhileStopsAtOnce(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	if err := r.watchVideo(run)(ctx, &delivery{claim: claim}); !errors.Is(err, videostore.ErrGone) {
+	if err := r.watchVideo(ctx, &delivery{claim: claim}, run); !errors.Is(err, videostore.ErrGone) {
 		t.Errorf("%v, want ErrGone", err)
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue/consumer"
-	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
 
 // Work is what a step works with. A step without rows has only Key, Progress, Log and
@@ -57,36 +56,6 @@ func (w *Work) claimed(c *videostore.Claim) {
 	w.Log = w.Log.With("attempt", c.Step.Attempts)
 }
 
-// OpenSource lets ffmpeg read the upload or its remuxed copy until ctx ends, in the version
-// that was verified. If the source was replaced the run fails with a *video.Failure,
-// source_changed. Call it once in an attempt.
-func (w *Work) OpenSource(ctx context.Context) (_ ffmpeg.Source, err error) {
-	switch {
-	case w.Plan.Copy != nil:
-		w.source, err = openCopy(ctx, w.blobs, *w.Plan.Copy)
-	case w.Video.SourceETag != "":
-		w.source, err = openUpload(ctx, w.blobs, w.Video)
-	default:
-		w.source, err = w.early.Open(ctx, w.Video, w.Key.Declared(), func() time.Time { return time.Unix(0, w.moved.Load()) })
-	}
-	if err != nil {
-		return ffmpeg.Source{}, err
-	}
-	served, err := serve(ctx, w.source)
-	served.Demuxer, served.Heard = w.Plan.Demuxer, w.Plan.Heard
-	return served, err
-}
-
-// ReadUpload opens the upload in the version that was verified. Every read counts as
-// progress.
-func (w *Work) ReadUpload(ctx context.Context) (io.Reader, error) {
-	whole, err := openUpload(ctx, w.blobs, w.Video)
-	if err != nil {
-		return nil, err
-	}
-	return progressReader{newReadAhead(ctx, whole).reader(), w.Progress}, nil
-}
-
 // ReadInput returns what came with the request, at most limit bytes of it.
 func (w *Work) ReadInput(ctx context.Context, limit int64) ([]byte, error) {
 	body, _, err := w.blobs.Open(ctx, video.SourcesContainer, w.Input, blobstore.Range{}, "")
@@ -100,16 +69,6 @@ func (w *Work) ReadInput(ctx context.Context, limit int64) ([]byte, error) {
 	}
 	w.Progress()
 	return data, nil
-}
-
-type progressReader struct {
-	io.Reader
-	progress func()
-}
-
-func (m progressReader) Read(p []byte) (int, error) {
-	m.progress()
-	return m.Reader.Read(p)
 }
 
 // Put stores a local file under the attempt's prefix, in container "media".
