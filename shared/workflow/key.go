@@ -83,31 +83,17 @@ func number(field string) int {
 	return n
 }
 
-// ItemID is the id of the run's message. It does not depend on the attempt, so
-// that duplicates are recognised.
-func (k Key) ItemID() string {
-	id := fmt.Sprintf("%s.%d.%s.%d", k.ID, k.Generation, k.Step, k.Index)
-	if k.Language != "" {
-		id += "." + k.Language
-	}
-	if k.Frames > 0 {
-		id += fmt.Sprintf(".%d", k.Frames)
-	}
-	return id
-}
+// ItemID is the id of the run's message: "<id>.<row key>". It does not depend on the
+// attempt, so that duplicates are recognised.
+func (k Key) ItemID() string { return string(k.ID) + "." + k.RowKey() }
 
 // ParseItemID is the inverse of [Key.ItemID]. ErrNotAKey when the text names no run
 // of a step that this release knows.
-func ParseItemID(text string) (k Key, _ error) {
-	if fields := strings.Split(text, "."); len(fields) >= 4 {
-		k = Key{ID: video.ID(fields[0]), Generation: number(fields[1]), Step: fields[2], Index: number(fields[3])}
-		if last := fields[len(fields)-1]; len(fields) > 4 && number(last) > 0 {
-			k.Frames = number(last)
-		} else if len(fields) > 4 {
-			k.Language = last
-		}
-	}
-	if _, err := video.ParseID(string(k.ID)); err != nil || k.Declared().Stage == 0 || k.ItemID() != text {
+func ParseItemID(text string) (Key, error) {
+	subject, rowKey, _ := strings.Cut(text, ".")
+	id, err := video.ParseID(subject)
+	k, bad := ParseRowKey(id, rowKey)
+	if err != nil || bad != nil || k.Declared().Stage == 0 {
 		return Key{}, fmt.Errorf("item %q: %w", text, ErrNotAKey)
 	}
 	return k, nil

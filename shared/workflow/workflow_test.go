@@ -55,8 +55,8 @@ func TestKeysAreStable(t *testing.T) {
 		"clip row": clip.RowKey(), "clip item": clip.ItemID(), "clip blobs": clip.BlobPrefix("try"), "clip name": clip.Name(),
 	}
 	want := map[string]string{
-		"chunk row": "STEP:00002:encode:00003", "chunk item": v + ".2.encode.3", "chunk blobs": v + "/g00002/encode/00003/try/",
-		"clip row": "CLIP:00001:000000310:000250", "clip item": v + ".1.clip.310.250", "clip blobs": v + "/g00001/clip/00310/try/", "clip name": "g1-310-250",
+		"chunk row": "STEP:00002:encode:00003", "chunk item": v + ".STEP:00002:encode:00003", "chunk blobs": v + "/g00002/encode/00003/try/",
+		"clip row": "CLIP:00001:000000310:000250", "clip item": v + ".CLIP:00001:000000310:000250", "clip blobs": v + "/g00001/clip/00310/try/", "clip name": "g1-310-250",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

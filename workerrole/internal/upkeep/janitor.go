@@ -115,7 +115,7 @@ func (j *Janitor) named(ctx context.Context, owner string) (*keptBlobs, error) {
 	}
 	if !view.Video.State.Terminal() {
 		// A message may name a claim check, whose name begins with its item's id:
-		// <video>.<generation>.<step>.<index>.
+		// <video>.<row key>.
 		n.prefixes = append(n.prefixes, video.Prefix(id)+string(id)+".")
 	}
 	over := j.over(view)

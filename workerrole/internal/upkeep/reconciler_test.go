@@ -113,7 +113,7 @@ func TestLostInABusyQueue(t *testing.T) {
 		"an old one put back": {time.Second, others(past, future), 1},
 		"silent for long":     {100 * time.Millisecond, others(past), 1},
 		"seen": {time.Second, func(id video.ID) []workqueue.Peeked {
-			item := workitem.Item{ID: string(id) + ".1.probe.0", Subject: string(id), Step: workflow.StepProbe}
+			item := workitem.Item{ID: string(id) + ".STEP:00001:probe:00000", Subject: string(id), Step: workflow.StepProbe}
 			return append(others(past, future)(id), workqueue.Peeked{Item: item, Inserted: past})
 		}, 0},
 	} {
