@@ -123,7 +123,8 @@ func TestSeekShowsAPreview(t *testing.T) {
 		t.Errorf("there is no preview: %v, %v", there, err)
 	}
 	hurried := f.queue(workflow.EncodeHigh).Length
-	if err := f.videos.HandOn(t.Context(), rec, key); err != nil {
+	behind := videostore.OutboxMessage{Queue: key.Declared().QueueAt(1, rec.Video), Key: key}
+	if err := f.videos.Resend(t.Context(), rec, []videostore.OutboxMessage{behind}); err != nil {
 		t.Fatal(err)
 	}
 	if n := f.queue(workflow.EncodeHigh).Length - hurried; n != 1 {

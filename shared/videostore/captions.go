@@ -114,13 +114,12 @@ func (s *Store) RequestCaptions(ctx context.Context, key workflow.Key, input str
 
 // DropCaptions removes captions; the janitor removes their blobs. ErrNoCaptions.
 func (s *Store) DropCaptions(ctx context.Context, key workflow.Key) error {
-	for {
-		captions, err := s.Requested(ctx, key)
-		if err != nil {
-			return err
-		}
-		if gone, err := s.DropRequest(ctx, captions); gone || err != nil {
-			return err
-		}
+	err := s.videos.Delete(ctx, string(key.ID), key.RowKey(), tablestore.AnyETag)
+	if errors.Is(err, tablestore.ErrNotFound) {
+		return ErrNoCaptions
 	}
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", key, err)
+	}
+	return nil
 }

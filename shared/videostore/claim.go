@@ -52,7 +52,7 @@ type Claim struct {
 // ErrDuplicate, ErrSuperseded, or trouble with storage.
 //
 // The video may be cancelled or purged between the read of META and the write. So look again
-// when the work has begun (CheckActive); a row that a purged video got so is left to Sweep.
+// when the work has begun (Claim.Active); a row that a purged video got so is left to Sweep.
 func (s *Store) Claim(ctx context.Context, key workflow.Key, messageID, worker string, asked time.Time) (*Claim, error) {
 	c, err := s.unclaimed(ctx, key)
 	if err != nil {
@@ -119,15 +119,9 @@ func (s *Store) unclaimed(ctx context.Context, key workflow.Key) (*Claim, error)
 	return c, nil
 }
 
-// CheckActive returns ErrGone when the video no longer wants this step. Steps call it when
-// they have begun and now and then, so that they stop when the video is deleted.
-func (c *Claim) CheckActive(ctx context.Context) error {
-	_, err := c.active(ctx)
-	return err
-}
-
-// active reads META, or returns ErrGone: see CheckActive.
-func (c *Claim) active(ctx context.Context) (Record, error) {
+// Active reads META, or returns ErrGone when the video no longer wants this step. It is
+// called when a step has begun and now and then, so that it stops when the video is deleted.
+func (c *Claim) Active(ctx context.Context) (Record, error) {
 	rec, err := c.store.Get(ctx, c.Step.Key.ID)
 	if errors.Is(err, ErrNotFound) || err == nil && !wanted(c.Step.Key, rec.Video) {
 		return Record{}, ErrGone

@@ -76,9 +76,10 @@ func (f Footage) Clip(start, length float64) (workflow.Key, error) {
 // ParseClipID reads the name of a clip: see [workflow.Key.Name]. ErrNoClip when the text
 // is not one.
 func ParseClipID(id video.ID, text string) (workflow.Key, error) {
-	k, err := workflow.ParseName(id, workflow.StepClip, text)
-	if err != nil {
-		return k, ErrNoClip
+	k := workflow.Key{ID: id, Step: workflow.StepClip}
+	_, err := fmt.Sscanf(text, "g%5d-%9d-%6d", &k.Generation, &k.Index, &k.Frames)
+	if err != nil || k.Name() != text || k.Generation < 1 || k.Index < 0 || k.Frames < 1 {
+		return workflow.Key{}, ErrNoClip
 	}
 	return k, nil
 }

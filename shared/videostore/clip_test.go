@@ -269,8 +269,8 @@ func TestClipOfADeletedVideoCannotComeBack(t *testing.T) {
 			t.Errorf("asked under a tombstone: %v, want ErrNotFound", err)
 		}
 	}
-	if err := c.CheckActive(t.Context()); !errors.Is(err, videostore.ErrGone) {
-		t.Errorf("CheckActive under a tombstone: %v, want ErrGone", err)
+	if _, err := c.Active(t.Context()); !errors.Is(err, videostore.ErrGone) {
+		t.Errorf("Active under a tombstone: %v, want ErrGone", err)
 	}
 	if claimed, err := s.Erase(t.Context(), id, false); err != nil || !claimed {
 		t.Fatalf("Erase = %t, %v; a clip was claimed", claimed, err)

@@ -266,7 +266,7 @@ func (c *Claim) conflict(ctx context.Context, step Step, cause error) (again boo
 		return false, nil // the first request had succeeded
 	}
 	c.Step.etag = now.etag
-	rec, err := c.active(ctx)
+	rec, err := c.Active(ctx)
 	if err != nil {
 		return false, err
 	}

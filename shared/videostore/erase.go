@@ -46,21 +46,16 @@ func (s *Store) Erase(ctx context.Context, id video.ID, withMeta bool) (claimed 
 
 // eraseRows removes all rows but META.
 func (s *Store) eraseRows(ctx context.Context, id video.ID) (claimed bool, _ error) {
-	var ops []tablestore.Op
-	query := tablestore.Query{PartitionKey: string(id), Select: []string{"State"}, Class: tablestore.RowRange}
-	for row, err := range s.videos.Query(ctx, query) {
-		if err != nil {
-			return false, fmt.Errorf("list rows of %s: %w", id, err)
-		}
-		if row.RowKey != metaKey {
-			claimed = claimed || row.String("State") == string(StepRunning)
-			ops = append(ops, tablestore.Op{Kind: tablestore.OpDelete, Entity: row})
-		}
+	rows := tablestore.Query{PartitionKey: string(id), Filter: "State eq " + tablestore.Quote(string(StepRunning)), Class: tablestore.RowRange}
+	running, err := s.videos.First(ctx, rows, 1)
+	if err == nil {
+		rows.Filter = "RowKey ne " + tablestore.Quote(metaKey)
+		_, err = s.videos.Clear(ctx, rows)
 	}
-	if err := s.videos.SubmitAll(ctx, ops); err != nil {
-		return claimed, fmt.Errorf("erase rows of %s: %w", id, err)
+	if err != nil {
+		return len(running) > 0, fmt.Errorf("erase rows of %s: %w", id, err)
 	}
-	return claimed, nil
+	return len(running) > 0, nil
 }
 
 // Sweep removes rows of a video that has no META, and returns how many. A worker may insert

@@ -50,12 +50,6 @@ func (s *Store) AddPreview(ctx context.Context, key workflow.Key, preview video.
 	return nil
 }
 
-// HandOn sends the chunk of a preview to the queue where chunks are made that a viewer
-// waits for. Safe to repeat: a second worker finds it claimed or done.
-func (s *Store) HandOn(ctx context.Context, rec Record, key workflow.Key) error {
-	return s.Resend(ctx, rec, []OutboxMessage{{Queue: key.Declared().QueueAt(1, rec.Video), Key: key}})
-}
-
 // Previewed returns the previews that are still of use to a viewer: their chunk, or the
 // next one, is not committed.
 func (v View) Previewed(generation int) (previews []video.Preview) {

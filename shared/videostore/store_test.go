@@ -244,8 +244,8 @@ func TestDeletedVideoCannotComeBack(t *testing.T) {
 	if _, err := s.Delete(t.Context(), id, ""); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.CheckActive(t.Context()); !errors.Is(err, videostore.ErrGone) {
-		t.Errorf("CheckActive under a tombstone: %v, want ErrGone", err)
+	if _, err := c.Active(t.Context()); !errors.Is(err, videostore.ErrGone) {
+		t.Errorf("Active under a tombstone: %v, want ErrGone", err)
 	}
 	claimed, err := s.Erase(t.Context(), id, false)
 	if err != nil || !claimed {

@@ -122,16 +122,6 @@ func (k Key) BlobFolder() string {
 // step.
 func (k Key) Name() string { return fmt.Sprintf("g%d-%d-%d", k.Generation, k.Index, k.Frames) }
 
-// ParseName is the inverse of [Key.Name]. ErrNotAKey when the text is no such name.
-func ParseName(id video.ID, step, text string) (Key, error) {
-	k := Key{ID: id, Step: step}
-	_, err := fmt.Sscanf(text, "g%5d-%9d-%6d", &k.Generation, &k.Index, &k.Frames)
-	if err != nil || k.Name() != text || k.Generation < 1 || k.Index < 0 || k.Frames < 1 {
-		return Key{}, fmt.Errorf("%q: %w", text, ErrNotAKey)
-	}
-	return k, nil
-}
-
 // Payload is what a message says beside the step and the video.
 func (k Key) Payload() any {
 	k.Step = ""

@@ -76,9 +76,6 @@ func TestKeysAreStable(t *testing.T) {
 			t.Errorf("ParseRowKey(%q) = %v, %v", k.RowKey(), back, err)
 		}
 	}
-	if back, err := ParseName(id, StepClip, clip.Name()); err != nil || back != clip {
-		t.Errorf("ParseName = %v, %v", back, err)
-	}
 	for _, bad := range []string{"META", "PLAN:00001", "STEP:00001:encode:x", "ZOO:1:2:3"} {
 		if k, err := ParseRowKey(id, bad); err == nil {
 			t.Errorf("ParseRowKey(%q) = %v", bad, k)

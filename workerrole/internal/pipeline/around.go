@@ -125,7 +125,7 @@ func (r *Runner) watchVideo(ctx context.Context, d *delivery, next handler) erro
 		tick := time.NewTicker(r.Watch)
 		defer tick.Stop()
 		for { // at once, too: the claim may have been too late to see it
-			if err := d.claim.CheckActive(ctx); errors.Is(err, videostore.ErrGone) {
+			if _, err := d.claim.Active(ctx); errors.Is(err, videostore.ErrGone) {
 				cancel(err)
 			}
 			select {

@@ -55,7 +55,8 @@ func (r *Runner) previewSeek(ctx context.Context, d *delivery, next handler) err
 		}
 	}
 	failpoint.Hit(d.key.Step + "/preview")
-	return r.Videos.HandOn(ctx, rec, d.key)
+	// Safe to repeat: a second worker finds the part claimed or done.
+	return r.Videos.Resend(ctx, rec, []videostore.OutboxMessage{{Queue: d.key.Declared().QueueAt(1, rec.Video), Key: d.key}})
 }
 
 func (r *Runner) preview(ctx context.Context, d *delivery, p Previewer) error {

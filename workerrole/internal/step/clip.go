@@ -51,7 +51,7 @@ func (s Clip) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, err
 // gather copies the segments that hold the clip's frames to the local disk.
 func (s Clip) gather(ctx context.Context, w *pipeline.Work) (ffmpeg.ClipJob, error) {
 	job := ffmpeg.ClipJob{
-		Video: filepath.Join(w.Dir, "video.mp4"), Out: filepath.Join(w.Dir, "clip.mp4"),
+		Out: filepath.Join(w.Dir, "clip.mp4"),
 		FPS: w.Plan.FPS, First: int64(w.Key.Index), Frames: int64(w.Key.Frames), MaxRate: w.Plan.Renditions[0].MaxRate,
 	}
 	view, err := s.Videos.View(ctx, w.Video.ID)
@@ -63,13 +63,7 @@ func (s Clip) gather(ctx context.Context, w *pipeline.Work) (ffmpeg.ClipJob, err
 		return job, err
 	}
 	end := job.First + job.Frames
-	if err := join(ctx, s.Blobs, job.Video, media.Pictures(whole, job.First, end), w.Progress); err != nil {
-		return job, err
-	}
 	sound := media.Sound(whole, ffmpeg.Samples(job.FPS, job.First), ffmpeg.Samples(job.FPS, end))
-	if len(sound) == 0 {
-		return job, nil
-	}
-	job.Audio = filepath.Join(w.Dir, "audio.mp4")
-	return job, join(ctx, s.Blobs, job.Audio, sound, w.Progress)
+	job.Video, job.Audio, err = joinBoth(ctx, s.Blobs, w, media.Pictures(whole, job.First, end), sound)
+	return job, err
 }

@@ -55,14 +55,10 @@ func (s Finish) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 	if out.Frames, err = verify(whole); err != nil {
 		return videostore.Commit{}, err
 	}
-	if err := s.playlists(ctx, w, whole, &out); err != nil {
-		return videostore.Commit{}, err
-	}
-	if err := s.pictures(ctx, w, whole, &out); err != nil {
-		return videostore.Commit{}, err
-	}
-	if err := s.download(ctx, w, whole, &out); err != nil {
-		return videostore.Commit{}, err
+	for _, write := range []func(context.Context, *pipeline.Work, playlist.Presentation, *video.FinishOutput) error{s.playlists, s.pictures, s.download} {
+		if err := write(ctx, w, whole, &out); err != nil {
+			return videostore.Commit{}, err
+		}
 	}
 	duration := w.Plan.FPS.Seconds(out.Frames)
 	return videostore.Commit{
@@ -153,24 +149,17 @@ func (s Finish) pictures(ctx context.Context, w *pipeline.Work, p playlist.Prese
 
 // download joins the top rendition and the audio into one MP4, by copy.
 func (s Finish) download(ctx context.Context, w *pipeline.Work, p playlist.Presentation, out *video.FinishOutput) error {
-	picture := filepath.Join(w.Dir, "video.mp4")
-	pictures := media.Pictures(p, 0, math.MaxInt64)
+	pictures, sound := media.Pictures(p, 0, math.MaxInt64), media.Sound(p, 0, math.MaxInt64)
 	// The parts and the download, which has the same bytes once more.
-	if err := w.CheckFreeSpace(2 * (media.BytesOf(pictures) + media.BytesOf(media.Sound(p, 0, math.MaxInt64)))); err != nil {
+	if err := w.CheckFreeSpace(2 * (media.BytesOf(pictures) + media.BytesOf(sound))); err != nil {
 		return err
 	}
-	if err := join(ctx, s.Blobs, picture, pictures, w.Progress); err != nil {
+	picture, audio, err := joinBoth(ctx, s.Blobs, w, pictures, sound)
+	if err != nil {
 		return err
-	}
-	sound := ""
-	if p.Plan.HasAudio {
-		sound = filepath.Join(w.Dir, "audio.mp4")
-		if err := join(ctx, s.Blobs, sound, media.Sound(p, 0, math.MaxInt64), w.Progress); err != nil {
-			return err
-		}
 	}
 	path := filepath.Join(w.Dir, "download.mp4")
-	if err := s.Tool.Mux(ctx, picture, sound, path); err != nil {
+	if err := s.Tool.Mux(ctx, picture, audio, path); err != nil {
 		return err
 	}
 	file, err := w.Put(ctx, path, "video/mp4")

@@ -10,7 +10,20 @@ import (
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
+	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 )
+
+// joinBoth writes pictures and sound into files of the attempt. audio is empty when there is
+// no sound.
+func joinBoth(ctx context.Context, blobs *blobstore.Store, w *pipeline.Work, pictures, sound []media.Piece) (picture, audio string, err error) {
+	picture = filepath.Join(w.Dir, "video.mp4")
+	err = join(ctx, blobs, picture, pictures, w.Progress)
+	if err == nil && len(sound) > 0 {
+		audio = filepath.Join(w.Dir, "audio.mp4")
+		err = join(ctx, blobs, audio, sound, w.Progress)
+	}
+	return picture, audio, err
+}
 
 // join writes pieces of blobs into a file, one after another.
 func join(ctx context.Context, blobs *blobstore.Store, path string, pieces []media.Piece, progress func()) (err error) {
