@@ -39,3 +39,24 @@ func ParseID(s string) (ID, error) {
 	}
 	return ID(s), nil
 }
+
+// Containers. Names are completed with the stack's prefix by azstorage. Package workqueue
+// has two more.
+const (
+	SourcesContainer = "sources" // parts of uploads, and remuxed copies of uploads without an index
+	MediaContainer   = "media"   // everything that workers make
+)
+
+// PartsPrefix is the start of the names, in SourcesContainer, of the parts of an upload:
+// see package sourceparts.
+func PartsPrefix(id ID) string { return string(id) + "/parts/" }
+
+// CaptionsBlob is the name, in SourcesContainer, of captions as they were sent. sum
+// is the SHA-256 of the bytes, in hex: other bytes have another name.
+func CaptionsBlob(id ID, language, sum string) string {
+	return string(id) + "/captions/" + language + "/" + sum
+}
+
+// Prefix is the start of the name of every blob of a video, in every container:
+// deleting a video is deleting its prefix.
+func Prefix(id ID) string { return string(id) + "/" }

@@ -75,10 +75,8 @@ func (s Step) CaptionsOutput() (out video.CaptionsOutput, found bool, err error)
 func (s *Store) AllCaptions(ctx context.Context, id video.ID) (all []Step, _ error) {
 	query := requests(id, workflow.StepCaptions)
 	query.Read = tablestore.Into(&all, readCaptions)
-	for _, err := range s.videos.Query(ctx, query) {
-		if err != nil {
-			return nil, fmt.Errorf("list captions of %s: %w", id, err)
-		}
+	if _, err := s.videos.First(ctx, query, maxLanguages); err != nil {
+		return nil, fmt.Errorf("list captions of %s: %w", id, err)
 	}
 	return all, nil
 }

@@ -145,10 +145,7 @@ func (c *Claim) usage(messages, rows int) *Usage {
 		return nil
 	}
 	spent := c.Usage()
-	spent.Add(Usage{Requests: map[azstorage.RequestKind]int{azstorage.TableWrite: 1}})
-	if messages > 0 {
-		spent.Add(Usage{Requests: map[azstorage.RequestKind]int{azstorage.QueueWrite: messages, azstorage.TableDelete: rows}})
-	}
+	spent.Add(Usage{Requests: map[azstorage.RequestKind]int{azstorage.TableWrite: 1, azstorage.QueueWrite: messages, azstorage.TableDelete: rows}})
 	return &spent
 }
 

@@ -51,7 +51,9 @@ func (s *Usage) Add(more Usage) {
 		s.Requests = map[azstorage.RequestKind]int{}
 	}
 	for kind, n := range more.Requests {
-		s.Requests[kind] += n
+		if n > 0 {
+			s.Requests[kind] += n
+		}
 	}
 	s.Sent, s.Received, s.CPU = s.Sent+more.Sent, s.Received+more.Received, s.CPU+more.CPU
 }

@@ -18,17 +18,14 @@ var ErrState = errors.New("video is not in a state that allows this")
 
 // FollowMessage promises the step on change: catalogue and search follow META (T8).
 func FollowMessage() OutboxMessage {
-	message := stepsOfStage(workflow.OnChange)
+	message := messageFor(video.Video{}, video.Plan{}, workflow.OnlyStepIn(workflow.OnChange), 0)
 	message.Item = uuid.NewString()
 	return message
 }
 
 // RemoveMessage promises the step on delete: everything of a deleted video is removed.
-func RemoveMessage() OutboxMessage { return stepsOfStage(workflow.OnDelete) }
-
-func stepsOfStage(stage workflow.Stage) OutboxMessage {
-	step := workflow.OnlyStepIn(stage)
-	return OutboxMessage{Queue: step.Queue(video.Video{}, video.Plan{}, 0), Key: workflow.Key{Step: step.Name}}
+func RemoveMessage() OutboxMessage {
+	return messageFor(video.Video{}, video.Plan{}, workflow.OnlyStepIn(workflow.OnDelete), 0)
 }
 
 // Uploaded records that all parts of an upload are there. etag is that of the manifest of

@@ -67,10 +67,7 @@ type planID struct {
 
 // New returns a store on the account's tables, which must exist.
 func New(a *azstorage.Account, sender Sender) *Store {
-	plans, err := lru.New[planID, video.Plan](maxPlans)
-	if err != nil {
-		panic(err) // maxPlans is not positive
-	}
+	plans, _ := lru.New[planID, video.Plan](maxPlans) // an error only of a size below 1
 	return &Store{
 		plans:    plans,
 		videos:   tablestore.New(a, VideosTable),
