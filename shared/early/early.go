@@ -70,8 +70,10 @@ func (u *Uploads) Arrived(ctx context.Context, id video.ID, held []sourceparts.P
 			err = u.promise(ctx, rec, layout, sourceparts.Head(held))
 		case upload.Started && len(upload.PriorityParts) == 0: // the first step is promised
 			return rec, nil
-		case !allHeld(held, u.Wanted(rec.Video)):
-			return rec, nil
+		case slices.ContainsFunc(u.Wanted(rec.Video), func(n int) bool {
+			return !slices.ContainsFunc(held, func(p sourceparts.Part) bool { return p.Number == n })
+		}):
+			return rec, nil // it would miss one
 		default:
 			rec, err = u.begin(ctx, rec)
 		}
@@ -79,15 +81,6 @@ func (u *Uploads) Arrived(ctx context.Context, id video.ID, held []sourceparts.P
 			return rec, err
 		}
 	}
-}
-
-func allHeld(held []sourceparts.Part, numbers []int) bool {
-	for _, n := range numbers {
-		if !slices.ContainsFunc(held, func(p sourceparts.Part) bool { return p.Number == n }) {
-			return false
-		}
-	}
-	return true
 }
 
 // begin promises the first step, for the first time or because what it missed has come.

@@ -94,12 +94,7 @@ type Chunk struct {
 func (p Plan) Last(i int) bool { return i == len(p.Chunks)-1 }
 
 // FirstSegment is the number of chunk i's first segment in the whole video.
-func (p Plan) FirstSegment(i int) (number int) {
-	for before := range i {
-		number += p.SegmentsOf(before)
-	}
-	return number
-}
+func (p Plan) FirstSegment(i int) (number int) { return len(p.SegmentsBefore(i)) }
 
 // SegmentsBefore returns the length in frames of every segment before chunk i, as it is
 // planned.

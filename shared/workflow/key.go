@@ -34,10 +34,6 @@ func (k Key) Declared() Step {
 	return s
 }
 
-// Begins reports whether the run makes what a player needs first: the first chunk, or the
-// first portion of sound.
-func (k Key) Begins() bool { return k.Index == 0 && k.Declared().Makes != Nothing }
-
 // String returns "encode[3] of <id>" for logs and errors.
 func (k Key) String() string { return fmt.Sprintf("%s[%d] of %s", k.Step, k.Index, k.ID) }
 

@@ -25,7 +25,7 @@ type Previewer interface {
 // isSeekRequest reports whether a message asks for a part that a viewer went to: it came
 // through the queue of the first parts, in any lane, and its part is not the first.
 func isSeekRequest(key workflow.Key, job *consumer.Job) bool {
-	return !key.Begins() && job.Base == key.Declared().Queues[0]
+	return key.Index > 0 && job.Base == key.Declared().Queues[0]
 }
 
 // previewSeek makes a preview and sends the part on to another queue. The slots of the
