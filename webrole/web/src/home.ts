@@ -145,6 +145,7 @@ onSubmit('search', () => {
   search();
 });
 showFilters();
+draw($('videos'), html`${Array(6).fill(html`<li class="ghost" aria-hidden="true"></li>`)}`); // below the filters, which would push them down
 $('more').addEventListener('click', () => {
   pages++;
   load().catch((err) => say(message(err)));
