@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 
@@ -209,7 +210,8 @@ func (r *role) run(ctx context.Context, work *consumer.Consumer, leader *upkeep.
 	if len(r.held.Missing()) > 0 {
 		note = "ffmpeg is " + r.held.String()
 	}
-	status := newStatus(r.cfg, work, leader)
+	host, _ := os.Hostname()
+	self := workers.Worker{Name: r.cfg.Name, Host: host, PID: os.Getpid(), StartedAt: time.Now().UTC(), Pools: r.cfg.Pools}
 	r.measured.show(work, leader.Duties)
 	server := &admin.Server{Instance: r.cfg.Instance, Token: r.cfg.AdminToken, Registry: r.measured.registry, Note: note, Ready: func(ctx context.Context) error {
 		if err := work.Ready(); err != nil {
@@ -225,7 +227,9 @@ func (r *role) run(ctx context.Context, work *consumer.Consumer, leader *upkeep.
 
 	var duties sync.WaitGroup
 	duties.Go(func() { leader.Run(ctx) })
-	duties.Go(func() { upkeep.Heartbeat(ctx, r.register, status.worker, r.log) })
+	duties.Go(func() {
+		upkeep.Heartbeat(ctx, r.register, func() workers.Worker { return status(self, work, leader) }, r.log)
+	})
 	duties.Go(func() { upkeep.Repeat(ctx, time.Hour, r.sweepScratch) })
 	drained := make(chan struct{})
 	go func() {

@@ -1,36 +1,15 @@
 package main
 
 import (
-	"os"
-	"time"
-
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
 )
 
-// status shows what the worker is doing, for the register.
-type status struct {
-	cfg     config
-	host    string
-	started time.Time
-	work    *consumer.Consumer
-	leader  *upkeep.Leader
-}
-
-func newStatus(cfg config, work *consumer.Consumer, leader *upkeep.Leader) *status {
-	host, _ := os.Hostname()
-	return &status{cfg: cfg, host: host, started: time.Now().UTC(), work: work, leader: leader}
-}
-
-// worker is the row of the register.
-func (s *status) worker() workers.Worker {
-	stats := s.work.Stats()
-	w := workers.Worker{
-		Name: s.cfg.Name, Host: s.host, PID: os.Getpid(), StartedAt: s.started,
-		Draining: stats.Draining, Leader: s.leader.Leading(), Pools: s.cfg.Pools,
-		Busy: stats.Running, Queues: map[string]workers.Count{},
-	}
+// status is the row of the register: self, with what the worker is doing now.
+func status(self workers.Worker, work *consumer.Consumer, leader *upkeep.Leader) workers.Worker {
+	stats, w := work.Stats(), self
+	w.Draining, w.Leader, w.Busy, w.Queues = stats.Draining, leader.Leading(), stats.Running, map[string]workers.Count{}
 	for _, q := range stats.Queues {
 		w.Done += q.Completed
 		w.Failed += q.Failed
@@ -46,7 +25,7 @@ func (s *status) worker() workers.Worker {
 			w.Breakers = append(w.Breakers, b)
 		}
 	}
-	if err := s.work.Ready(); err != nil {
+	if err := work.Ready(); err != nil {
 		w.Trouble = err.Error()
 	}
 	return w
