@@ -436,7 +436,7 @@ func TestKeys(t *testing.T) {
 	made := c.newKey("studio-9", api.RoleUploader)
 	list := func() []api.Key {
 		a := c.as(operator, "GET", "/api/v1/ops/keys?limit=100", nil)
-		if bytes.Contains(a.body, []byte(made.Text)) || bytes.Contains(a.body, []byte(strings.TrimPrefix(made.Text, "key_"+made.Key.Id+"_"))) {
+		if bytes.Contains(a.body, []byte(made.Text)) || bytes.Contains(a.body, []byte(strings.TrimPrefix(made.Text, "key_"+made.Key.ID+"_"))) {
 			t.Error("the list shows the text of a key")
 		}
 		return decode[api.KeyList](t, a, http.StatusOK).Items
@@ -450,7 +450,7 @@ func TestKeys(t *testing.T) {
 	withPassword.SetBasicAuth("", made.Text)
 	c.send(withPassword).want(t, 201, "")
 	for _, bad := range []string{
-		made.Text[:len(made.Text)-1], made.Text + "a", strings.Replace(made.Text, "key_", "", 1), "key_" + made.Key.Id + "_" + strings.Repeat("a", 26),
+		made.Text[:len(made.Text)-1], made.Text + "a", strings.Replace(made.Text, "key_", "", 1), "key_" + made.Key.ID + "_" + strings.Repeat("a", 26),
 		"key_" + strings.Repeat("a", 12) + "_" + strings.Repeat("a", 26), "key_'/\\?#aaaaaaa_" + strings.Repeat("a", 26), "key_", "key__", strings.ToUpper(made.Text),
 	} {
 		c.keys["bad"] = bad
@@ -460,12 +460,12 @@ func TestKeys(t *testing.T) {
 		c.as(operator, "POST", "/api/v1/ops/keys", bad).want(t, 400, "invalid_body")
 	}
 	for range 2 {
-		c.as(operator, "DELETE", "/api/v1/ops/keys/"+made.Key.Id, nil).want(t, 204, "")
+		c.as(operator, "DELETE", "/api/v1/ops/keys/"+made.Key.ID, nil).want(t, 204, "")
 	}
 	c.as(operator, "DELETE", "/api/v1/ops/keys/"+strings.Repeat("a", 12), nil).want(t, 404, "not_found")
 	revoked := false
 	for _, k := range list() {
-		revoked = revoked || k.Id == made.Key.Id && k.RevokedAt != nil
+		revoked = revoked || k.ID == made.Key.ID && !k.RevokedAt.IsZero()
 	}
 	if !revoked {
 		t.Error("the list does not say that the key was revoked")

@@ -45,7 +45,7 @@ func TestAudit(t *testing.T) {
 	c.as(operator, "POST", "/api/v1/ops/queues/index/clear", nil, behind...).want(t, 204, "")
 	c.as(operator, "POST", "/api/v1/ops/poison/none/redrive", nil, behind...).want(t, 404, "")
 	made := decode[api.MadeKey](t, c.as(operator, "POST", "/api/v1/ops/keys", `{"name":"x","owner":"y","role":"viewer"}`, behind...), http.StatusCreated)
-	c.as(operator, "DELETE", "/api/v1/ops/keys/"+made.Key.Id, nil, behind...).want(t, 204, "")
+	c.as(operator, "DELETE", "/api/v1/ops/keys/"+made.Key.ID, nil, behind...).want(t, 204, "")
 	c.as(owner, "DELETE", path, nil, append(behind, "X-Request-Id", "the-last-one")...).want(t, 202, "")
 	// None of these is written down.
 	c.as(owner, "GET", "/api/v1/videos?owner=me", nil).want(t, 200, "")
@@ -65,34 +65,34 @@ func TestAudit(t *testing.T) {
 		{"local", "operator", "POST /api/v1/ops/queues/:queue/clear", "queue=index", 204},
 		{"local", "operator", "POST /api/v1/ops/poison/:poisonId/redrive", "poisonId=none", 404},
 		{"local", "operator", "POST /api/v1/ops/keys", "", 201},
-		{"local", "operator", "DELETE /api/v1/ops/keys/:keyId", "keyId=" + made.Key.Id, 204},
+		{"local", "operator", "DELETE /api/v1/ops/keys/:keyId", "keyId=" + made.Key.ID, 204},
 		{"studio-3", "uploader", "DELETE /api/v1/videos/:id", "id=" + id, 202},
 	}
 	byRequest := map[string][]api.AuditEntry{}
 	var order []string
 	for _, e := range c.trail()[begun:] {
-		if byRequest[e.RequestId] == nil {
-			order = append(order, e.RequestId)
+		if byRequest[e.Request] == nil {
+			order = append(order, e.Request)
 		}
-		byRequest[e.RequestId] = append(byRequest[e.RequestId], e)
+		byRequest[e.Request] = append(byRequest[e.Request], e)
 	}
 	if len(order) != len(want) {
 		t.Fatalf("%d changes are written down, want %d: %+v", len(order), len(want), order)
 	}
 	for i, w := range want {
 		both := byRequest[order[i]]
-		if len(both) != 2 || both[0].Status != nil && both[1].Status != nil {
+		if len(both) != 2 || both[0].Status != 0 && both[1].Status != 0 {
 			t.Errorf("%s: %+v, want one entry before and one after", w.action, both)
 			continue
 		}
 		for _, e := range both {
-			if e.Owner != w.owner || e.Role != w.role || e.Action != w.action || e.Subject != w.subject || e.From != "198.51.100.7/32" || (e.Key != nil) != (w.owner != "local") {
+			if e.Owner != w.owner || e.Role != w.role || e.Action != w.action || e.Subject != w.subject || e.From != "198.51.100.7/32" || (e.Key != "") != (w.owner != "local") {
 				t.Errorf("%+v, want %+v", e, w)
 			}
-			if e.Status != nil && *e.Status != w.status {
-				t.Errorf("%s: status %d, want %d", w.action, *e.Status, w.status)
+			if e.Status != 0 && e.Status != w.status {
+				t.Errorf("%s: status %d, want %d", w.action, e.Status, w.status)
 			}
-			if e.Status != nil && w.status == 201 && (e.Made == nil || !strings.HasSuffix(*e.Made, id) && !strings.HasSuffix(*e.Made, made.Key.Id)) {
+			if e.Status != 0 && w.status == 201 && !strings.HasSuffix(e.Made, id) && !strings.HasSuffix(e.Made, made.Key.ID) {
 				t.Errorf("%s: made %v", w.action, e.Made)
 			}
 		}

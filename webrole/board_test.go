@@ -142,7 +142,7 @@ func TestBoardShowsAMessage(t *testing.T) {
 	s.call(http.MethodPut, "/videos/"+v.Id+"/content", movie(100)).want(t, http.StatusAccepted, "")
 	l.sees("the message", func(l *looker) bool {
 		m := l.queues["probe"].Messages
-		return len(m) == 1 && m[0].DequeueCount == 0 && *m[0].Step == workflow.StepProbe && *m[0].Video == v.Id && *m[0].Row == "STEP:00001:probe:00000" && *m[0].Index == 0
+		return len(m) == 1 && m[0].DequeueCount == 0 && m[0].Step == workflow.StepProbe && m[0].Video == v.Id && m[0].Row == "STEP:00001:probe:00000" && *m[0].Index == 0
 	})
 	l.sees("the title", func(l *looker) bool { return l.videos[v.Id] == title })
 
@@ -169,7 +169,7 @@ func TestBoardShowsAMessage(t *testing.T) {
 	beat()
 	l.sees("the worker that holds it", func(l *looker) bool {
 		tasks := l.workers["w"].Tasks
-		return len(tasks) == 1 && tasks[0].Id == leases[0].MessageID && *tasks[0].Row == "STEP:00001:probe:00000" && tasks[0].Renewals == 3 &&
+		return len(tasks) == 1 && tasks[0].Id == leases[0].MessageID && tasks[0].Row == "STEP:00001:probe:00000" && tasks[0].Renewals == 3 &&
 			tasks[0].VisibilitySeconds == 60 && len(l.queues["probe"].Messages) == 0 && l.queues["probe"].Length == 1
 	})
 
@@ -233,14 +233,14 @@ func TestBoardSaysThatABreakerIsOpen(t *testing.T) {
 	beat(workers.Worker{Name: "sick", Trouble: trouble, Breakers: []consumer.BreakerStats{{Dependency: "blob", State: "open", Since: since, Reason: reason}}})
 	l.sees("the open breaker", func(l *looker) bool {
 		w := l.workers["sick"]
-		return cmp.Equal(w.Breakers, []api.BoardBreaker{{Dependency: "blob", State: "open", Since: since, Reason: reason}}) && w.Trouble != nil && *w.Trouble == trouble
+		return cmp.Equal(w.Breakers, []api.BoardBreaker{{Dependency: "blob", State: "open", Since: since, Reason: reason}}) && w.Trouble == trouble
 	})
 	tables(state, well)
 
 	beat(workers.Worker{Name: "sick"})
 	l.sees("that it is closed", func(l *looker) bool {
 		w, there := l.workers["sick"]
-		return there && len(w.Breakers) == 0 && w.Trouble == nil
+		return there && len(w.Breakers) == 0 && w.Trouble == ""
 	})
 	tables(well, "trouble with")
 }

@@ -142,7 +142,7 @@ func TestClipThatFailed(t *testing.T) {
 	if failed.State != api.ClipFailed || failed.Error == nil || failed.Error.Code != "processing_failed" {
 		t.Errorf("failed clip: %+v", failed)
 	}
-	if v := decode[api.Video](t, f.call(http.MethodGet, "/videos/"+string(f.id), nil), http.StatusOK); v.State != api.Ready || v.Error != nil {
+	if v := decode[api.Video](t, f.call(http.MethodGet, "/videos/"+string(f.id), nil), http.StatusOK); v.State != video.Ready || v.Error != nil {
 		t.Errorf("its video: %+v", v)
 	}
 	again := decode[api.Clip](t, f.call(http.MethodPost, f.clips(), body), http.StatusAccepted)

@@ -70,21 +70,21 @@ func TestPoisonIsRedriven(t *testing.T) {
 	if err := leases[0].Poison(ctx, "tried too often", nil); err != nil {
 		t.Fatal(err)
 	}
-	if got := decode[api.Video](t, s.call(http.MethodGet, "/videos/"+v.Id, nil), http.StatusOK); got.State != api.Failed || got.Error == nil || got.Error.Code != "processing_failed" {
+	if got := decode[api.Video](t, s.call(http.MethodGet, "/videos/"+v.Id, nil), http.StatusOK); got.State != video.Failed || got.Error == nil || got.Error.Code != "processing_failed" {
 		t.Errorf("after the failure: %+v", got)
 	}
 	found := decode[api.PoisonList](t, s.call(http.MethodGet, "/ops/poison", nil), http.StatusOK).Items
 	if len(found) != 1 || found[0].Queue != "probe" || found[0].Reason != "tried too often" || s.queue("probe-poison").Length != 1 {
 		t.Fatalf("poison: %+v", found)
 	}
-	s.call(http.MethodPost, "/ops/poison/"+found[0].Id+"/redrive", nil).want(t, http.StatusAccepted, "")
-	if got := decode[api.Video](t, s.call(http.MethodGet, "/videos/"+v.Id, nil), http.StatusOK); got.State != api.Uploaded {
+	s.call(http.MethodPost, "/ops/poison/"+found[0].ID+"/redrive", nil).want(t, http.StatusAccepted, "")
+	if got := decode[api.Video](t, s.call(http.MethodGet, "/videos/"+v.Id, nil), http.StatusOK); got.State != video.Uploaded {
 		t.Errorf("after redrive: %s", got.State)
 	}
 	if left := decode[api.PoisonList](t, s.call(http.MethodGet, "/ops/poison", nil), http.StatusOK).Items; len(left) != 0 || s.messages("probe") != 1 {
 		t.Errorf("after redrive: poison %+v, %d messages", left, s.messages("probe"))
 	}
-	s.call(http.MethodPost, "/ops/poison/"+found[0].Id+"/redrive", nil).want(t, 404, "poison_not_found")
+	s.call(http.MethodPost, "/ops/poison/"+found[0].ID+"/redrive", nil).want(t, 404, "poison_not_found")
 }
 
 // TestWorkersAreListed: heartbeats, but not those of long ago.

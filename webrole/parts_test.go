@@ -148,7 +148,7 @@ func TestUploadInParts(t *testing.T) {
 	s.call(http.MethodPost, complete, map[string]any{"md5": []string{"AAAA"}}).want(t, 400, "invalid_checksum")
 	for range 2 { // the second is a repetition
 		got := decode[api.Video](t, s.call(http.MethodPost, complete, map[string]any{"md5": sums(content)}), http.StatusAccepted)
-		if got.State != api.Uploaded || got.SizeBytes != int64(len(content)) {
+		if got.State != video.Uploaded || got.SizeBytes != int64(len(content)) {
 			t.Errorf("state %s, %d bytes", got.State, got.SizeBytes)
 		}
 	}

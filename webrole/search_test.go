@@ -52,7 +52,7 @@ func TestSearchAnswers(t *testing.T) {
 		t.Errorf("a typo (-want +got):\n%s", diff)
 	}
 	q, channel := "old harbour", "sea"
-	if diff := cmp.Diff(&api.SearchWords{Q: &q, Channel: &channel}, r.DidYouMean); diff != "" {
+	if diff := cmp.Diff(&api.SearchWords{Q: q, Channel: channel}, r.DidYouMean); diff != "" {
 		t.Errorf("did you mean (-want +got):\n%s", diff)
 	}
 	want := &api.Facets{

@@ -212,7 +212,7 @@ func newLibrary(t *testing.T, wire *azuritetest.Wire) *library {
 	var keys []string
 	for range 2 {
 		made := decode[api.MadeKey](t, w.ops(http.MethodPost, "/ops/keys", api.NewKey{Name: "test", Owner: "studio", Role: api.RoleViewer}), http.StatusCreated)
-		keys = append(keys, made.Key.Id)
+		keys = append(keys, made.Key.ID)
 	}
 	entry := ""
 	for row, err := range w.table(audit.Table).Query(t.Context(), tablestore.Query{}) {
@@ -301,7 +301,7 @@ func (l *library) firstEvent() (items []string, _ error) {
 			items = append(items, w.Name)
 		}
 		for _, p := range event.Poison {
-			items = append(items, p.Id)
+			items = append(items, p.ID)
 		}
 		return items, nil
 	}
@@ -329,7 +329,7 @@ func (l *library) try(t *testing.T, path string, d damage, before []string) {
 		return compare(before, after, d.loses)
 	})
 	for _, row := range reported {
-		l.ops(http.MethodDelete, "/ops/unreadable/"+row.Id, nil).want(t, http.StatusNoContent, "")
+		l.ops(http.MethodDelete, "/ops/unreadable/"+row.ID, nil).want(t, http.StatusNoContent, "")
 		left, err := l.table(d.table).Get(t.Context(), row.PartitionKey, row.RowKey)
 		if !errors.Is(err, tablestore.ErrNotFound) && left.String("State") != string(video.Deleting) {
 			t.Errorf("%s/%s is there after it was deleted: %v", row.PartitionKey, row.RowKey, err)

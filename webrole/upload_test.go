@@ -38,7 +38,7 @@ func TestPutContent(t *testing.T) {
 	s.call(http.MethodPut, path, content, "Content-MD5", sum([]byte("other"))).want(t, 400, "checksum_mismatch")
 
 	stored := decode[api.Video](t, s.call(http.MethodPut, path, content, "Content-MD5", sum(content), "Content-Type", "video/mp4"), http.StatusAccepted)
-	if stored.State != api.Uploaded || stored.SizeBytes != int64(len(content)) {
+	if stored.State != video.Uploaded || stored.SizeBytes != int64(len(content)) {
 		t.Errorf("after the upload: %s, %d bytes", stored.State, stored.SizeBytes)
 	}
 	if !bytes.Equal(s.source(v.Id), content) {
@@ -48,7 +48,7 @@ func TestPutContent(t *testing.T) {
 		t.Errorf("%d probe and %d index messages, want 1 and 1", probe, index)
 	}
 	s.call(http.MethodPut, path, content).want(t, 409, "state_conflict")
-	if got := decode[api.Video](t, s.call(http.MethodPost, "/videos/"+v.Id+"/upload/complete", nil), http.StatusAccepted); got.State != api.Uploaded {
+	if got := decode[api.Video](t, s.call(http.MethodPost, "/videos/"+v.Id+"/upload/complete", nil), http.StatusAccepted); got.State != video.Uploaded {
 		t.Errorf("complete after the upload: %s", got.State)
 	}
 	if n := s.messages("probe"); n != 1 {
@@ -76,7 +76,7 @@ func TestPutRefusesWhatIsNoVideo(t *testing.T) {
 	if up := decode[api.Upload](t, s.call(http.MethodGet, "/videos/"+v.Id+"/upload", nil), http.StatusOK); len(up.Held) != 0 {
 		t.Errorf("refused uploads left parts %v", up.Held)
 	}
-	if got := decode[api.Video](t, s.call(http.MethodGet, "/videos/"+v.Id, nil), http.StatusOK); got.State != api.AwaitingUpload {
+	if got := decode[api.Video](t, s.call(http.MethodGet, "/videos/"+v.Id, nil), http.StatusOK); got.State != video.AwaitingUpload {
 		t.Errorf("state %s", got.State)
 	}
 }

@@ -28,7 +28,7 @@ func TestViews(t *testing.T) {
 	}
 	got := decode[api.Views](t, s.call(http.MethodGet, path, nil), http.StatusOK)
 	today := time.Now().UTC().Format("2006-01-02")
-	if got.Total != viewers || len(got.Days) == 0 || got.Days[0].Date.String() != today {
+	if got.Total != viewers || len(got.Days) == 0 || got.Days[0].Date != today {
 		t.Errorf("%d views are %+v, want them today, %s", viewers, got, today)
 	}
 	if s.call(http.MethodDelete, "/videos/"+id, nil).StatusCode != http.StatusAccepted {

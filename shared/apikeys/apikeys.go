@@ -43,12 +43,12 @@ var ErrNotFound = errors.New("API key not found")
 
 // Key is what is known of a key but its secret.
 type Key struct {
-	ID        string // a-z and 2-7
-	Name      string // for people: what it is for
-	Owner     string // whose videos it makes and changes
-	Role      string // see webrole/internal/access
-	CreatedAt time.Time
-	RevokedAt time.Time // zero: valid
+	ID        string    `json:"id"`    // a-z and 2-7
+	Name      string    `json:"name"`  // for people: what it is for
+	Owner     string    `json:"owner"` // whose videos it makes and changes
+	Role      string    `json:"role"`  // see webrole/internal/access
+	CreatedAt time.Time `json:"createdAt"`
+	RevokedAt time.Time `json:"revokedAt,omitzero"` // zero: valid
 }
 
 // Store is safe for concurrent use.

@@ -27,16 +27,16 @@ const Table = "audit"
 
 // Entry is one row.
 type Entry struct {
-	At      time.Time
-	Owner   string // the caller; empty: unknown
-	Role    string
-	Key     string // id of the API key that was shown; empty: another way
-	From    string // network of the client
-	Action  string // method and route: "DELETE /api/v1/videos/:id"
-	Subject string // what the route's parameters name: "id=jbumacds…"
-	Request string // id of the request, as in the log
-	Status  int    // of the answer; 0 in the row from before
-	Made    string // address of what was made, of the row from after
+	At      time.Time `json:"at"`
+	Owner   string    `json:"owner"` // the caller; empty: unknown
+	Role    string    `json:"role"`
+	Key     string    `json:"key,omitempty"`    // id of the API key that was shown; empty: another way
+	From    string    `json:"from"`             // network of the client
+	Action  string    `json:"action"`           // method and route: "DELETE /api/v1/videos/:id"
+	Subject string    `json:"subject"`          // what the route's parameters name: "id=jbumacds…"
+	Request string    `json:"requestId"`        // id of the request, as in the log
+	Status  int       `json:"status,omitempty"` // of the answer; 0 in the row from before
+	Made    string    `json:"made,omitempty"`   // address of what was made, of the row from after
 }
 
 // Log is safe for concurrent use.

@@ -36,6 +36,12 @@ func ParseEvent(text string) (Event, error) {
 	return Event(key), nil
 }
 
+// UnmarshalText is ParseEvent for an address that names an event.
+func (e *Event) UnmarshalText(text []byte) (err error) {
+	*e, err = ParseEvent(string(text))
+	return err
+}
+
 var errEvent = invalid(InvalidEvent, "want event and distance, joined by two underscores: 2011 New York City Marathon__Full")
 
 // eventsKey is the partition of the list of events. No event has this name: it has no

@@ -53,10 +53,10 @@ type Report struct {
 
 // Refusal is a row that was not taken.
 type Refusal struct {
-	Line   int
-	Bib    string
-	Code   Code
-	Detail string
+	Line   int    `json:"line"`
+	Bib    string `json:"bib,omitempty"`
+	Code   Code   `json:"code"`
+	Detail string `json:"detail"`
 }
 
 // Import registers the runners of a list that is read as it is stored, at most a

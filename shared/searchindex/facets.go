@@ -17,16 +17,18 @@ const (
 
 // Facets are the most frequent tags, channels and actors of the hits.
 type Facets struct {
-	Tags, Channels, Actors []Facet
-	HitsCounted            int  // at most MaxCounted, the newest
-	Complete               bool // all hits were counted
+	Tags        []Facet `json:"tags"`
+	Channels    []Facet `json:"channels"`
+	Actors      []Facet `json:"actors"`
+	HitsCounted int     `json:"hitsCounted"` // at most MaxCounted, the newest
+	Complete    bool    `json:"complete"`    // all hits were counted
 }
 
 // Facet is a value and the number of hits that have it. Values that differ in case
 // and accents only are one; it is written as in the newest hit.
 type Facet struct {
-	Value string
-	Count int
+	Value string `json:"value"`
+	Count int    `json:"count"`
 }
 
 // countFacets counts the values that the postings carry. It makes no request.
@@ -74,5 +76,5 @@ func (t *tally) add(values ...string) {
 // top returns the most frequent values; of equals, that of the newest hit first.
 func (t *tally) top() []Facet {
 	slices.SortStableFunc(t.found, func(a, b Facet) int { return cmp.Compare(b.Count, a.Count) })
-	return t.found[:min(len(t.found), maxFacets)]
+	return append([]Facet{}, t.found[:min(len(t.found), maxFacets)]...)
 }

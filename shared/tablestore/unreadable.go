@@ -95,13 +95,13 @@ func (t *Table) report(ctx context.Context, row Entity, cause error) {
 
 // Unreadable is a row that could not be read.
 type Unreadable struct {
-	ID           string `row:"-"` // "<table>~<hash of the keys>"
-	Table        string `row:"-"`
-	PartitionKey string `row:"Partition"`
-	RowKey       string `row:"Row"`
-	ETag         string `row:"Version"` // that could not be read
-	Reason       string
-	SeenAt       time.Time // when the latest process noted it
+	ID           string    `row:"-" json:"id"` // "<table>~<hash of the keys>"
+	Table        string    `row:"-" json:"table"`
+	PartitionKey string    `row:"Partition" json:"partitionKey"`
+	RowKey       string    `row:"Row" json:"rowKey"`
+	ETag         string    `row:"Version" json:"-"` // that could not be read
+	Reason       string    `json:"reason"`
+	SeenAt       time.Time `json:"seenAt"` // when the latest process noted it
 }
 
 // UnreadableRows is what UnreadableTable holds. It is safe for concurrent use.

@@ -195,9 +195,9 @@ func (v View) Keeps(generation int) bool {
 
 // Progress is how far the newest generation is.
 type Progress struct {
-	Percent     int
-	ChunksDone  int
-	ChunksTotal int
+	Percent     int `json:"percent"`
+	ChunksDone  int `json:"chunksDone"`
+	ChunksTotal int `json:"chunksTotal"`
 }
 
 // Progress is what META alone says, without another read. It is exact for a video that

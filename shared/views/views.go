@@ -83,14 +83,14 @@ func New(a *azstorage.Account) *Counter { return &Counter{table: tablestore.New(
 
 // Day is the number of views on one day.
 type Day struct {
-	Date  time.Time // midnight, UTC
-	Views int64
+	Date  string `json:"date"` // of UTC, such as 2026-01-02
+	Views int64  `json:"views"`
 }
 
 // Views is what is known about one video.
 type Views struct {
-	Total int64
-	Days  []Day // up to 30 with views, newest first
+	Total int64 `json:"total"`
+	Days  []Day `json:"days"` // up to 30 with views, newest first
 }
 
 // Count counts one view, now. Not safe to repeat: each call is a view. If no try gets
@@ -193,14 +193,13 @@ func (c *Counter) Views(ctx context.Context, id video.ID) (Views, error) {
 	if err != nil {
 		return Views{}, fmt.Errorf("views of %s: %w", id, err)
 	}
-	v := Views{Total: all}
-	closed := map[time.Time]bool{}
+	v := Views{Total: all, Days: []Day{}}
+	closed := map[string]bool{}
 	for _, d := range days {
 		closed[d.Date] = true
 	}
 	for _, date := range open {
-		day, err := time.Parse(dayFormat, date)
-		if err != nil || closed[day] {
+		if closed[date] {
 			continue
 		}
 		n, err := c.fanOut(ctx, date, id)
@@ -209,7 +208,7 @@ func (c *Counter) Views(ctx context.Context, id video.ID) (Views, error) {
 		}
 		v.Total += n
 		if n > 0 {
-			v.Days = append([]Day{{day, n}}, v.Days...)
+			v.Days = append([]Day{{date, n}}, v.Days...)
 		}
 	}
 	v.Days = append(v.Days, days...)
@@ -221,7 +220,7 @@ func (c *Counter) Views(ctx context.Context, id video.ID) (Views, error) {
 func (c *Counter) closed(ctx context.Context, id video.ID) (all int64, days []Day, err error) {
 	query := tablestore.Query{PartitionKey: videoKey(id), Class: tablestore.RowRange, Read: tablestore.Into(&days, readClosed)}
 	_, err = c.table.First(ctx, query, 1+daysShown)
-	if len(days) > 0 && days[0].Date.IsZero() {
+	if len(days) > 0 && days[0].Date == "" {
 		all, days = days[0].Views, days[1:]
 	}
 	return all, days, err
@@ -229,11 +228,17 @@ func (c *Counter) closed(ctx context.Context, id video.ID) (all int64, days []Da
 
 // readClosed reads a row of a video's sums. Row ALL has no date.
 func readClosed(row tablestore.Entity) (Day, error) {
-	date, ok := parseDay(row.RowKey)
-	if !ok && row.RowKey != allRow {
-		return Day{}, errors.New("its key is no day")
+	day := Day{Views: row.Int64("Views")}
+	if row.RowKey == allRow {
+		return day, nil
 	}
-	return Day{date, row.Int64("Views")}, nil
+	inverted, isDay := strings.CutPrefix(row.RowKey, dayPrefix)
+	date, err := tablestore.ParseInvertedTime(inverted)
+	if !isDay || err != nil {
+		return day, errors.New("its key is no day")
+	}
+	day.Date = date.Format(dayFormat)
+	return day, nil
 }
 
 // fanOut sums the suffixes of one day.
@@ -297,9 +302,3 @@ func videoKey(id video.ID) string { return "~" + string(id) }
 
 // dayKey is the RowKey of a closed day: later days sort first.
 func dayKey(date time.Time) string { return dayPrefix + tablestore.InvertedTime(date) }
-
-func parseDay(rowKey string) (time.Time, bool) {
-	inverted, ok := strings.CutPrefix(rowKey, dayPrefix)
-	date, err := tablestore.ParseInvertedTime(inverted)
-	return date, ok && err == nil
-}

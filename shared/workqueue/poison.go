@@ -28,19 +28,19 @@ var ErrNoPoison = errors.New("no such poisoned item")
 
 // Poisoned is an item that used up its attempts or cannot be worked on.
 type Poisoned struct {
-	ID           string `row:"-"` // "<queue>~<message id>"
-	Queue        string `row:"-"`
-	MessageID    string `row:"-"`
-	Reason       string
-	History      string // the latest failures, one line each
-	ItemID       string `row:"ItemId"` // empty when the message is malformed, like Step and Subject
-	Step         string
-	Subject      string
-	Text         []byte // the message as it was in the queue: a property of bytes holds 64 KiB, a string half of that
-	Failures     int
-	DequeueCount int64
-	Inserted     time.Time // when the message was sent
-	PoisonedAt   time.Time
+	ID           string    `row:"-" json:"id"` // "<queue>~<message id>"
+	Queue        string    `row:"-" json:"queue"`
+	MessageID    string    `row:"-" json:"-"`
+	Reason       string    `json:"reason"`
+	History      string    `json:"-"`              // the latest failures, one line each
+	ItemID       string    `row:"ItemId" json:"-"` // empty when the message is malformed, like Step and Subject
+	Step         string    `json:"step,omitempty"`
+	Subject      string    `json:"subject,omitempty"`
+	Text         []byte    `json:"-"` // the message as it was in the queue: a property of bytes holds 64 KiB, a string half of that
+	Failures     int       `json:"failures"`
+	DequeueCount int64     `json:"-"`
+	Inserted     time.Time `json:"-"` // when the message was sent
+	PoisonedAt   time.Time `json:"poisonedAt"`
 }
 
 // poisonRow is a row of [PoisonTable].

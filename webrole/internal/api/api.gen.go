@@ -14,6 +14,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/apikeys"
+	"github.com/cutroom/cutroom/shared/audit"
+	"github.com/cutroom/cutroom/shared/registrations"
+	"github.com/cutroom/cutroom/shared/searchindex"
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/views"
+	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/gin-gonic/gin"
 	"github.com/oapi-codegen/runtime"
@@ -125,27 +135,6 @@ func (e JourneyItemState) Valid() bool {
 	}
 }
 
-// Defines values for Priority.
-const (
-	High   Priority = "high"
-	Low    Priority = "low"
-	Normal Priority = "normal"
-)
-
-// Valid indicates whether the value is a known member of the Priority enum.
-func (e Priority) Valid() bool {
-	switch e {
-	case High:
-		return true
-	case Low:
-		return true
-	case Normal:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for QuotaName.
 const (
 	QuotaClipsWaiting  QuotaName = "clips_waiting"
@@ -185,81 +174,6 @@ func (e Role) Valid() bool {
 	case RoleUploader:
 		return true
 	case RoleViewer:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for Sex.
-const (
-	Female    Sex = "F"
-	Male      Sex = "M"
-	NonBinary Sex = "X"
-)
-
-// Valid indicates whether the value is a known member of the Sex enum.
-func (e Sex) Valid() bool {
-	switch e {
-	case Female:
-		return true
-	case Male:
-		return true
-	case NonBinary:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for State.
-const (
-	AwaitingUpload State = "awaiting_upload"
-	Cancelled      State = "cancelled"
-	Deleting       State = "deleting"
-	Failed         State = "failed"
-	Processing     State = "processing"
-	Ready          State = "ready"
-	Uploaded       State = "uploaded"
-)
-
-// Valid indicates whether the value is a known member of the State enum.
-func (e State) Valid() bool {
-	switch e {
-	case AwaitingUpload:
-		return true
-	case Cancelled:
-		return true
-	case Deleting:
-		return true
-	case Failed:
-		return true
-	case Processing:
-		return true
-	case Ready:
-		return true
-	case Uploaded:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for Visibility.
-const (
-	Private  Visibility = "private"
-	Public   Visibility = "public"
-	Unlisted Visibility = "unlisted"
-)
-
-// Valid indicates whether the value is a known member of the Visibility enum.
-func (e Visibility) Valid() bool {
-	switch e {
-	case Private:
-		return true
-	case Public:
-		return true
-	case Unlisted:
 		return true
 	default:
 		return false
@@ -344,37 +258,7 @@ type Attempt struct {
 type AttemptOutcome string
 
 // AuditEntry defines model for AuditEntry.
-type AuditEntry struct {
-	// Action Method and route.
-	//
-	// Example: DELETE /api/v1/videos/:id
-	Action string    `json:"action"`
-	At     time.Time `json:"at"`
-
-	// From Network of the client: an address of IPv4, a /64 of IPv6.
-	From string `json:"from"`
-
-	// Key Id of the API key; missing: another way.
-	Key *string `json:"key,omitempty"`
-
-	// Made Address of what was made.
-	Made *string `json:"made,omitempty"`
-
-	// Owner The caller; empty: unknown.
-	Owner string `json:"owner"`
-
-	// RequestId The same in both entries and in the logs.
-	RequestId string `json:"requestId"`
-	Role      string `json:"role"`
-
-	// Status Of the answer; missing in the entry from before.
-	Status *int `json:"status,omitempty"`
-
-	// Subject What the route names.
-	//
-	// Example: id=mfrggzdfmztwq2lknnwg23tpoa
-	Subject string `json:"subject"`
-}
+type AuditEntry = audit.Entry
 
 // AuditList defines model for AuditList.
 type AuditList struct {
@@ -386,12 +270,7 @@ type AuditList struct {
 type Bib = int
 
 // BoardBreaker defines model for BoardBreaker.
-type BoardBreaker struct {
-	Dependency string    `json:"dependency"`
-	Reason     string    `json:"reason"`
-	Since      time.Time `json:"since"`
-	State      string    `json:"state"`
-}
+type BoardBreaker = consumer.BreakerStats
 
 // BoardCount defines model for BoardCount.
 type BoardCount struct {
@@ -445,8 +324,8 @@ type BoardMessage struct {
 	DequeueCount int64 `json:"dequeueCount"`
 
 	// Error Why the text is not a work item.
-	Error    *string `json:"error,omitempty"`
-	Failures *int    `json:"failures,omitempty"`
+	Error    string `json:"error,omitempty,omitzero"`
+	Failures int    `json:"failures,omitempty,omitzero"`
 
 	// Id Stays the same until the message is deleted.
 	Id string `json:"id"`
@@ -456,12 +335,12 @@ type BoardMessage struct {
 	InsertedAt time.Time `json:"insertedAt"`
 
 	// Item Id of the work; duplicates have the same.
-	Item *string `json:"item,omitempty"`
+	Item string `json:"item,omitempty,omitzero"`
 
 	// Row RowKey of the run in table `videos`.
-	Row   *string `json:"row,omitempty"`
-	Step  *string `json:"step,omitempty"`
-	Video *string `json:"video,omitempty"`
+	Row   string `json:"row,omitempty,omitzero"`
+	Step  string `json:"step,omitempty,omitzero"`
+	Video string `json:"video,omitempty,omitzero"`
 }
 
 // BoardQueue A queue with its lanes.
@@ -473,7 +352,7 @@ type BoardQueue struct {
 	Pool                      string      `json:"pool"`
 
 	// VisibilityChangedAt When the one in force was published; absent when it is the declared one since ever.
-	VisibilityChangedAt *time.Time `json:"visibilityChangedAt,omitempty"`
+	VisibilityChangedAt time.Time `json:"visibilityChangedAt,omitempty,omitzero"`
 
 	// VisibilitySeconds In force.
 	VisibilitySeconds float64 `json:"visibilitySeconds"`
@@ -508,18 +387,18 @@ type BoardTask struct {
 	DequeueCount int64 `json:"dequeueCount"`
 
 	// Id That of the message.
-	Id         string     `json:"id"`
-	Index      *int       `json:"index,omitempty"`
-	InsertedAt *time.Time `json:"insertedAt,omitempty"`
-	Item       *string    `json:"item,omitempty"`
+	Id         string    `json:"id"`
+	Index      *int      `json:"index,omitempty"`
+	InsertedAt time.Time `json:"insertedAt,omitempty,omitzero"`
+	Item       string    `json:"item,omitempty,omitzero"`
 
 	// LeaseEndsAt Then others can receive it.
 	LeaseEndsAt time.Time `json:"leaseEndsAt"`
 
 	// Queue With lane.
-	Queue    string  `json:"queue"`
-	Renewals int64   `json:"renewals"`
-	Row      *string `json:"row,omitempty"`
+	Queue    string `json:"queue"`
+	Renewals int64  `json:"renewals"`
+	Row      string `json:"row,omitempty,omitzero"`
 
 	// Since When it was received.
 	Since time.Time `json:"since"`
@@ -546,13 +425,13 @@ type BoardWorker struct {
 	Draining bool  `json:"draining"`
 
 	// Failed Attempts that failed.
-	Failed int64   `json:"failed"`
-	Host   *string `json:"host,omitempty"`
+	Failed int64  `json:"failed"`
+	Host   string `json:"host,omitempty,omitzero"`
 
 	// Leader Elected for upkeep.
 	Leader bool   `json:"leader"`
 	Name   string `json:"name"`
-	Pid    *int   `json:"pid,omitempty"`
+	Pid    int    `json:"pid,omitempty,omitzero"`
 
 	// Pools Slots by pool.
 	Pools map[string]int `json:"pools"`
@@ -569,7 +448,7 @@ type BoardWorker struct {
 	Tasks       []BoardTask `json:"tasks"`
 
 	// Trouble Why it receives nothing.
-	Trouble *string `json:"trouble,omitempty"`
+	Trouble string `json:"trouble,omitempty,omitzero"`
 }
 
 // Captions defines model for Captions.
@@ -705,41 +584,13 @@ type EventList struct {
 }
 
 // Facet defines model for Facet.
-type Facet struct {
-	Count int `json:"count"`
-
-	// Value As its newest video writes it.
-	Value string `json:"value"`
-}
+type Facet = searchindex.Facet
 
 // Facets What the hits have in common, most frequent first.
-type Facets struct {
-	Actors   []Facet `json:"actors"`
-	Channels []Facet `json:"channels"`
-
-	// Complete Whether these are all hits.
-	Complete bool `json:"complete"`
-
-	// HitsCounted Over how many hits, the newest.
-	HitsCounted int     `json:"hitsCounted"`
-	Tags        []Facet `json:"tags"`
-}
+type Facets = searchindex.Facets
 
 // Failure defines model for Failure.
-type Failure struct {
-	// Code `unsupported_media`, `corrupt_media`, `no_video_stream`,
-	// `too_many_pixels`, `too_small`, `too_long`, `too_many_frames`,
-	// `too_many_streams`, `too_much_metadata`, `encrypted_media`,
-	// `source_changed` (the blob was replaced after the upload was complete),
-	// `invalid_captions` (of captions: not WebVTT or SRT with cues),
-	// `undecodable_text` (of captions: their encoding cannot be told), or
-	// `processing_failed` (not the file's fault). More may come.
-	//
-	//
-	// Example: unsupported_media
-	Code   string `json:"code"`
-	Detail string `json:"detail"`
-}
+type Failure = video.Failure
 
 // ImportReport defines model for ImportReport.
 type ImportReport struct {
@@ -799,24 +650,7 @@ type JourneyItem struct {
 type JourneyItemState string
 
 // Key defines model for Key.
-type Key struct {
-	CreatedAt time.Time `json:"createdAt"`
-
-	// Id For revoking. A key begins with `key_` and this.
-	Id   string `json:"id"`
-	Name string `json:"name"`
-
-	// Owner Whose videos a key makes, sees when they are private, and changes.
-	//
-	// Example: studio-3
-	Owner Owner `json:"owner"`
-
-	// RevokedAt Missing while the key is valid.
-	RevokedAt *time.Time `json:"revokedAt,omitempty"`
-
-	// Role A `Role`. Another one is of a later release, and may do nothing here.
-	Role string `json:"role"`
-}
+type Key = apikeys.Key
 
 // KeyList defines model for KeyList.
 type KeyList struct {
@@ -875,7 +709,7 @@ type MadeKey struct {
 // Message defines model for Message.
 type Message struct {
 	// Data What the step needs; absent when it cannot be read.
-	Data         interface{} `json:"data,omitempty"`
+	Data         interface{} `json:"data,omitempty,omitzero"`
 	DequeueCount int64       `json:"dequeueCount"`
 
 	// Error Why the text is not a work item.
@@ -1016,17 +850,7 @@ type PartToSend struct {
 }
 
 // Poison defines model for Poison.
-type Poison struct {
-	Failures *int `json:"failures,omitempty"`
-
-	// Id For redrive.
-	Id         string    `json:"id"`
-	PoisonedAt time.Time `json:"poisonedAt"`
-	Queue      string    `json:"queue"`
-	Reason     string    `json:"reason"`
-	Step       *string   `json:"step,omitempty"`
-	Subject    *string   `json:"subject,omitempty"`
-}
+type Poison = workqueue.Poisoned
 
 // PoisonList defines model for PoisonList.
 type PoisonList struct {
@@ -1035,7 +859,7 @@ type PoisonList struct {
 }
 
 // Priority Chooses the encode queue (Q5).
-type Priority string
+type Priority = video.Priority
 
 // Problem RFC 9457.
 type Problem struct {
@@ -1066,16 +890,7 @@ type Problem struct {
 // stopped, no finished chunk is counted, because a list reads one row a
 // video. Ask for the video itself to follow its progress; there it may be a
 // second old.
-type Progress struct {
-	// ChunksDone In lists: 0 until ready.
-	ChunksDone int `json:"chunksDone"`
-
-	// ChunksTotal 0 until the plan is made.
-	ChunksTotal int `json:"chunksTotal"`
-
-	// Percent In lists: 0 before the plan is made, 100 when ready, else the share of the planning.
-	Percent int `json:"percent"`
-}
+type Progress = videostore.Progress
 
 // Queue defines model for Queue.
 type Queue struct {
@@ -1114,13 +929,7 @@ type Quota struct {
 type QuotaName string
 
 // Race Ties the video to an event, so that finishers are found in it.
-type Race struct {
-	// Event Example: 2011 New York City Marathon__Full
-	Event string `json:"event"`
-
-	// FirstFrameAt Wall-clock time of the first frame.
-	FirstFrameAt time.Time `json:"firstFrameAt"`
-}
+type Race = video.Race
 
 // RaceEdit defines model for RaceEdit.
 type RaceEdit struct {
@@ -1132,17 +941,7 @@ type RaceEdit struct {
 }
 
 // Refusal defines model for Refusal.
-type Refusal struct {
-	// Bib As given, when it can be shown.
-	Bib *string `json:"bib,omitempty"`
-
-	// Code Example: bib_taken
-	Code   string `json:"code"`
-	Detail string `json:"detail"`
-
-	// Line Of the CSV, the header being 1; of a JSON array, the place, from 1.
-	Line int `json:"line"`
-}
+type Refusal = registrations.Refusal
 
 // Registration defines model for Registration.
 type Registration struct {
@@ -1279,15 +1078,7 @@ type SearchResult struct {
 }
 
 // SearchWords The query that was answered instead of the one that matched nothing.
-type SearchWords struct {
-	Actor       *string `json:"actor,omitempty"`
-	Channel     *string `json:"channel,omitempty"`
-	Description *string `json:"description,omitempty"`
-	Director    *string `json:"director,omitempty"`
-	Q           *string `json:"q,omitempty"`
-	Tag         *string `json:"tag,omitempty"`
-	Title       *string `json:"title,omitempty"`
-}
+type SearchWords = searchindex.Query
 
 // Seek defines model for Seek.
 type Seek struct {
@@ -1311,10 +1102,10 @@ type SeekRequest struct {
 }
 
 // Sex defines model for Sex.
-type Sex string
+type Sex = registrations.Sex
 
 // State defines model for State.
-type State string
+type State = video.State
 
 // Step defines model for Step.
 type Step struct {
@@ -1368,17 +1159,7 @@ type UnreadableList struct {
 }
 
 // UnreadableRow defines model for UnreadableRow.
-type UnreadableRow struct {
-	// Id For deleting.
-	Id           string    `json:"id"`
-	PartitionKey string    `json:"partitionKey"`
-	Reason       string    `json:"reason"`
-	RowKey       string    `json:"rowKey"`
-	SeenAt       time.Time `json:"seenAt"`
-
-	// Table Its name without the stack's prefix.
-	Table string `json:"table"`
-}
+type UnreadableRow = tablestore.Unreadable
 
 // Upload defines model for Upload.
 type Upload struct {
@@ -1406,16 +1187,16 @@ type Upload struct {
 // UploadBegin defines model for UploadBegin.
 type UploadBegin struct {
 	// Anew Give up what was sent before: it was another file.
-	Anew bool `json:"anew,omitempty"`
+	Anew bool `json:"anew,omitempty,omitzero"`
 
 	// SizeBytes Of the whole file. Needed when it was not announced with the video.
-	SizeBytes int64 `json:"sizeBytes,omitempty"`
+	SizeBytes int64 `json:"sizeBytes,omitempty,omitzero"`
 }
 
 // UploadComplete defines model for UploadComplete.
 type UploadComplete struct {
 	// Md5 Checksum of each part as the client has it, in base64. What is held must be the same.
-	Md5 []string `json:"md5,omitempty"`
+	Md5 []string `json:"md5,omitempty,omitzero"`
 }
 
 // Video defines model for Video.
@@ -1508,14 +1289,10 @@ type VideoList struct {
 }
 
 // Views defines model for Views.
-type Views struct {
-	// Days The last 30 days (UTC) with views, newest first.
-	Days  []DayOfViews `json:"days"`
-	Total int64        `json:"total"`
-}
+type Views = views.Views
 
 // Visibility Public videos are listed and searched; the others are not.
-type Visibility string
+type Visibility = video.Visibility
 
 // Worker defines model for Worker.
 type Worker struct {
@@ -1538,7 +1315,7 @@ type BibInPath = Bib
 type ClipID = string
 
 // Event Example: 2011 New York City Marathon__Full
-type Event = string
+type Event = registrations.Event
 
 // Generation defines model for Generation.
 type Generation = int
@@ -1546,7 +1323,7 @@ type Generation = int
 // ID 26 characters, random.
 //
 // Example: mfrggzdfmztwq2lknnwg23tpoa
-type ID = VideoID
+type ID = video.ID
 
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
@@ -1574,22 +1351,22 @@ type Accepted = Video
 
 // ListEventsParams defines parameters for ListEvents.
 type ListEventsParams struct {
-	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// PageToken `nextPageToken` of the page before. Opaque, and good for the same query only.
-	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+	PageToken PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty,omitzero"`
 }
 
 // ListRegistrationsParams defines parameters for ListRegistrations.
 type ListRegistrationsParams struct {
-	Bib     *Bib   `form:"bib,omitempty" json:"bib,omitempty"`
-	Age     *Age   `form:"age,omitempty" json:"age,omitempty"`
-	AgeFrom *Age   `form:"ageFrom,omitempty" json:"ageFrom,omitempty"`
-	AgeTo   *Age   `form:"ageTo,omitempty" json:"ageTo,omitempty"`
-	Limit   *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+	Bib     *Bib  `form:"bib,omitempty" json:"bib,omitempty"`
+	Age     *Age  `form:"age,omitempty" json:"age,omitempty"`
+	AgeFrom *Age  `form:"ageFrom,omitempty" json:"ageFrom,omitempty"`
+	AgeTo   *Age  `form:"ageTo,omitempty" json:"ageTo,omitempty"`
+	Limit   Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// PageToken `nextPageToken` of the page before. Opaque, and good for the same query only.
-	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+	PageToken PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty,omitzero"`
 }
 
 // ImportRegistrationsJSONBody defines parameters for ImportRegistrations.
@@ -1597,71 +1374,71 @@ type ImportRegistrationsJSONBody = []NewRegistration
 
 // DeleteRegistrationParams defines parameters for DeleteRegistration.
 type DeleteRegistrationParams struct {
-	IfMatch *IfMatch `json:"If-Match,omitempty"`
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
 // EditRegistrationParams defines parameters for EditRegistration.
 type EditRegistrationParams struct {
-	IfMatch *IfMatch `json:"If-Match,omitempty"`
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
 // ListAuditParams defines parameters for ListAudit.
 type ListAuditParams struct {
-	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// PageToken `nextPageToken` of the page before. Opaque, and good for the same query only.
-	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+	PageToken PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty,omitzero"`
 }
 
 // ListKeysParams defines parameters for ListKeys.
 type ListKeysParams struct {
-	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// PageToken `nextPageToken` of the page before. Opaque, and good for the same query only.
-	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+	PageToken PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty,omitzero"`
 }
 
 // ListPoisonParams defines parameters for ListPoison.
 type ListPoisonParams struct {
-	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// PageToken `nextPageToken` of the page before. Opaque, and good for the same query only.
-	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+	PageToken PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty,omitzero"`
 }
 
 // PeekQueueParams defines parameters for PeekQueue.
 type PeekQueueParams struct {
-	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+	Limit int `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 }
 
 // ListUnreadableParams defines parameters for ListUnreadable.
 type ListUnreadableParams struct {
-	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// PageToken `nextPageToken` of the page before. Opaque, and good for the same query only.
-	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+	PageToken PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty,omitzero"`
 }
 
 // SearchVideosParams defines parameters for SearchVideos.
 type SearchVideosParams struct {
 	// Q Words of any field.
-	Q           *string  `form:"q,omitempty" json:"q,omitempty"`
-	Title       *string  `form:"title,omitempty" json:"title,omitempty"`
-	Description *string  `form:"description,omitempty" json:"description,omitempty"`
-	Actor       *string  `form:"actor,omitempty" json:"actor,omitempty"`
-	Director    *string  `form:"director,omitempty" json:"director,omitempty"`
-	Tag         *string  `form:"tag,omitempty" json:"tag,omitempty"`
-	Channel     *Channel `form:"channel,omitempty" json:"channel,omitempty"`
+	Q           string  `form:"q,omitempty" json:"q,omitempty,omitzero"`
+	Title       string  `form:"title,omitempty" json:"title,omitempty,omitzero"`
+	Description string  `form:"description,omitempty" json:"description,omitempty,omitzero"`
+	Actor       string  `form:"actor,omitempty" json:"actor,omitempty,omitzero"`
+	Director    string  `form:"director,omitempty" json:"director,omitempty,omitzero"`
+	Tag         string  `form:"tag,omitempty" json:"tag,omitempty,omitzero"`
+	Channel     Channel `form:"channel,omitempty" json:"channel,omitempty,omitzero"`
 
 	// Sort `best` puts videos first that hold the words in the title or among the people; it looks at a bounded number of the newest hits.
-	Sort *SearchVideosParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+	Sort SearchVideosParamsSort `form:"sort,omitempty" json:"sort,omitempty,omitzero"`
 
 	// Facets Count tags, channels and actors over the whole result, as far as it is counted.
-	Facets *bool  `form:"facets,omitempty" json:"facets,omitempty"`
-	Limit  *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+	Facets bool  `form:"facets,omitempty" json:"facets,omitempty,omitzero"`
+	Limit  Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// PageToken `nextPageToken` of the page before. Opaque, and good for the same query only.
-	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+	PageToken PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty,omitzero"`
 }
 
 // SearchVideosParamsSort defines parameters for SearchVideos.
@@ -1670,15 +1447,15 @@ type SearchVideosParamsSort string
 // ListVideosParams defines parameters for ListVideos.
 type ListVideosParams struct {
 	// Owner `me` lists your own videos. Not together with `channel` or `sort=title`; 401 without credentials.
-	Owner   *ListVideosParamsOwner `form:"owner,omitempty" json:"owner,omitempty"`
-	Channel *Channel               `form:"channel,omitempty" json:"channel,omitempty"`
+	Owner   ListVideosParamsOwner `form:"owner,omitempty" json:"owner,omitempty,omitzero"`
+	Channel Channel               `form:"channel,omitempty" json:"channel,omitempty,omitzero"`
 
 	// Sort `title` needs a channel: titles are in order inside one only.
-	Sort  *ListVideosParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
-	Limit *Limit                `form:"limit,omitempty" json:"limit,omitempty"`
+	Sort  ListVideosParamsSort `form:"sort,omitempty" json:"sort,omitempty,omitzero"`
+	Limit Limit                `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// PageToken `nextPageToken` of the page before. Opaque, and good for the same query only.
-	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+	PageToken PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty,omitzero"`
 }
 
 // ListVideosParamsOwner defines parameters for ListVideos.
@@ -1689,17 +1466,17 @@ type ListVideosParamsSort string
 
 // CreateVideoParams defines parameters for CreateVideo.
 type CreateVideoParams struct {
-	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // DeleteVideoParams defines parameters for DeleteVideo.
 type DeleteVideoParams struct {
-	IfMatch *IfMatch `json:"If-Match,omitempty"`
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
 // EditVideoParams defines parameters for EditVideo.
 type EditVideoParams struct {
-	IfMatch *IfMatch `json:"If-Match,omitempty"`
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
 // CreateCaptionsTextBody defines parameters for CreateCaptions.
@@ -1707,16 +1484,16 @@ type CreateCaptionsTextBody = openapi_types.File
 
 // ListClipsParams defines parameters for ListClips.
 type ListClipsParams struct {
-	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// PageToken `nextPageToken` of the page before. Opaque, and good for the same query only.
-	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+	PageToken PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty,omitzero"`
 }
 
 // PutContentParams defines parameters for PutContent.
 type PutContentParams struct {
 	// ContentMD5 Checksum of the whole file, base64 (Q12): 400 `checksum_mismatch` when the bytes differ.
-	ContentMD5 *string `json:"Content-MD5,omitempty"`
+	ContentMD5 string `json:"Content-MD5,omitempty,omitzero"`
 }
 
 // ImportRegistrationsJSONRequestBody defines body for ImportRegistrations for application/json ContentType.
@@ -2092,7 +1869,7 @@ func (siw *ServerInterfaceWrapper) DeleteRegistration(c *gin.Context) {
 			return
 		}
 
-		params.IfMatch = &IfMatch
+		params.IfMatch = IfMatch
 
 	}
 
@@ -2184,7 +1961,7 @@ func (siw *ServerInterfaceWrapper) EditRegistration(c *gin.Context) {
 			return
 		}
 
-		params.IfMatch = &IfMatch
+		params.IfMatch = IfMatch
 
 	}
 
@@ -2815,7 +2592,7 @@ func (siw *ServerInterfaceWrapper) CreateVideo(c *gin.Context) {
 			return
 		}
 
-		params.IdempotencyKey = &IdempotencyKey
+		params.IdempotencyKey = IdempotencyKey
 
 	}
 
@@ -2864,7 +2641,7 @@ func (siw *ServerInterfaceWrapper) DeleteVideo(c *gin.Context) {
 			return
 		}
 
-		params.IfMatch = &IfMatch
+		params.IfMatch = IfMatch
 
 	}
 
@@ -2938,7 +2715,7 @@ func (siw *ServerInterfaceWrapper) EditVideo(c *gin.Context) {
 			return
 		}
 
-		params.IfMatch = &IfMatch
+		params.IfMatch = IfMatch
 
 	}
 
@@ -3242,7 +3019,7 @@ func (siw *ServerInterfaceWrapper) PutContent(c *gin.Context) {
 			return
 		}
 
-		params.ContentMD5 = &ContentMD5
+		params.ContentMD5 = ContentMD5
 
 	}
 
@@ -3558,32 +3335,6 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 		ErrorHandler:       errorHandler,
 	}
 
-	router.GET(options.BaseURL+"/videos", wrapper.ListVideos)
-	router.POST(options.BaseURL+"/videos", wrapper.CreateVideo)
-	router.DELETE(options.BaseURL+"/videos/:id", wrapper.DeleteVideo)
-	router.GET(options.BaseURL+"/videos/:id", wrapper.GetVideo)
-	router.PATCH(options.BaseURL+"/videos/:id", wrapper.EditVideo)
-	router.PUT(options.BaseURL+"/videos/:id/content", wrapper.PutContent)
-	router.GET(options.BaseURL+"/videos/:id/upload", wrapper.GetUpload)
-	router.POST(options.BaseURL+"/videos/:id/upload", wrapper.BeginUpload)
-	router.POST(options.BaseURL+"/videos/:id/upload/complete", wrapper.CompleteUpload)
-	router.POST(options.BaseURL+"/videos/:id/retry", wrapper.RetryVideo)
-	router.POST(options.BaseURL+"/videos/:id/cancel", wrapper.CancelVideo)
-	router.POST(options.BaseURL+"/videos/:id/reprocess", wrapper.ReprocessVideo)
-	router.GET(options.BaseURL+"/videos/:id/steps", wrapper.ListSteps)
-	router.POST(options.BaseURL+"/videos/:id/seek", wrapper.SeekVideo)
-	router.GET(options.BaseURL+"/videos/:id/journey", wrapper.GetJourney)
-	router.GET(options.BaseURL+"/videos/:id/cost", wrapper.GetCost)
-	router.GET(options.BaseURL+"/videos/:id/views", wrapper.GetViews)
-	router.POST(options.BaseURL+"/videos/:id/views", wrapper.CountView)
-	router.GET(options.BaseURL+"/videos/:id/clips", wrapper.ListClips)
-	router.POST(options.BaseURL+"/videos/:id/clips", wrapper.CreateClip)
-	router.GET(options.BaseURL+"/videos/:id/clips/:clip", wrapper.GetClip)
-	router.GET(options.BaseURL+"/videos/:id/captions", wrapper.ListCaptions)
-	router.DELETE(options.BaseURL+"/videos/:id/captions/:language", wrapper.DeleteCaptions)
-	router.GET(options.BaseURL+"/videos/:id/captions/:language", wrapper.GetCaptions)
-	router.POST(options.BaseURL+"/videos/:id/captions/:language", wrapper.CreateCaptions)
-	router.GET(options.BaseURL+"/search", wrapper.SearchVideos)
 	router.GET(options.BaseURL+"/events", wrapper.ListEvents)
 	router.GET(options.BaseURL+"/events/:event/registrations", wrapper.ListRegistrations)
 	router.POST(options.BaseURL+"/events/:event/registrations", wrapper.ImportRegistrations)
@@ -3591,22 +3342,48 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/events/:event/registrations/:bib", wrapper.GetRegistration)
 	router.PATCH(options.BaseURL+"/events/:event/registrations/:bib", wrapper.EditRegistration)
 	router.POST(options.BaseURL+"/events/:event/registrations/:bib/clips", wrapper.CreateFinishClip)
-	router.GET(options.BaseURL+"/ops/queues", wrapper.ListQueues)
-	router.GET(options.BaseURL+"/ops/queues/:queue/messages", wrapper.PeekQueue)
-	router.POST(options.BaseURL+"/ops/queues/:queue/clear", wrapper.ClearQueue)
-	router.POST(options.BaseURL+"/ops/queues/:queue/pause", wrapper.PauseQueue)
-	router.POST(options.BaseURL+"/ops/queues/:queue/resume", wrapper.ResumeQueue)
-	router.GET(options.BaseURL+"/ops/poison", wrapper.ListPoison)
-	router.POST(options.BaseURL+"/ops/poison/:poisonId/redrive", wrapper.RedrivePoison)
-	router.GET(options.BaseURL+"/ops/unreadable", wrapper.ListUnreadable)
-	router.DELETE(options.BaseURL+"/ops/unreadable/:rowId", wrapper.DeleteUnreadable)
-	router.GET(options.BaseURL+"/ops/workers", wrapper.ListWorkers)
-	router.GET(options.BaseURL+"/ops/scale", wrapper.GetScale)
 	router.GET(options.BaseURL+"/ops/audit", wrapper.ListAudit)
+	router.GET(options.BaseURL+"/ops/events", wrapper.WatchBoard)
 	router.GET(options.BaseURL+"/ops/keys", wrapper.ListKeys)
 	router.POST(options.BaseURL+"/ops/keys", wrapper.CreateKey)
 	router.DELETE(options.BaseURL+"/ops/keys/:keyId", wrapper.RevokeKey)
-	router.GET(options.BaseURL+"/ops/events", wrapper.WatchBoard)
+	router.GET(options.BaseURL+"/ops/poison", wrapper.ListPoison)
+	router.POST(options.BaseURL+"/ops/poison/:poisonId/redrive", wrapper.RedrivePoison)
+	router.GET(options.BaseURL+"/ops/queues", wrapper.ListQueues)
+	router.POST(options.BaseURL+"/ops/queues/:queue/clear", wrapper.ClearQueue)
+	router.GET(options.BaseURL+"/ops/queues/:queue/messages", wrapper.PeekQueue)
+	router.POST(options.BaseURL+"/ops/queues/:queue/pause", wrapper.PauseQueue)
+	router.POST(options.BaseURL+"/ops/queues/:queue/resume", wrapper.ResumeQueue)
+	router.GET(options.BaseURL+"/ops/scale", wrapper.GetScale)
+	router.GET(options.BaseURL+"/ops/unreadable", wrapper.ListUnreadable)
+	router.DELETE(options.BaseURL+"/ops/unreadable/:rowId", wrapper.DeleteUnreadable)
+	router.GET(options.BaseURL+"/ops/workers", wrapper.ListWorkers)
+	router.GET(options.BaseURL+"/search", wrapper.SearchVideos)
+	router.GET(options.BaseURL+"/videos", wrapper.ListVideos)
+	router.POST(options.BaseURL+"/videos", wrapper.CreateVideo)
+	router.DELETE(options.BaseURL+"/videos/:id", wrapper.DeleteVideo)
+	router.GET(options.BaseURL+"/videos/:id", wrapper.GetVideo)
+	router.PATCH(options.BaseURL+"/videos/:id", wrapper.EditVideo)
+	router.POST(options.BaseURL+"/videos/:id/cancel", wrapper.CancelVideo)
+	router.GET(options.BaseURL+"/videos/:id/captions", wrapper.ListCaptions)
+	router.DELETE(options.BaseURL+"/videos/:id/captions/:language", wrapper.DeleteCaptions)
+	router.GET(options.BaseURL+"/videos/:id/captions/:language", wrapper.GetCaptions)
+	router.POST(options.BaseURL+"/videos/:id/captions/:language", wrapper.CreateCaptions)
+	router.GET(options.BaseURL+"/videos/:id/clips", wrapper.ListClips)
+	router.POST(options.BaseURL+"/videos/:id/clips", wrapper.CreateClip)
+	router.GET(options.BaseURL+"/videos/:id/clips/:clip", wrapper.GetClip)
+	router.PUT(options.BaseURL+"/videos/:id/content", wrapper.PutContent)
+	router.GET(options.BaseURL+"/videos/:id/cost", wrapper.GetCost)
+	router.GET(options.BaseURL+"/videos/:id/journey", wrapper.GetJourney)
+	router.POST(options.BaseURL+"/videos/:id/reprocess", wrapper.ReprocessVideo)
+	router.POST(options.BaseURL+"/videos/:id/retry", wrapper.RetryVideo)
+	router.POST(options.BaseURL+"/videos/:id/seek", wrapper.SeekVideo)
+	router.GET(options.BaseURL+"/videos/:id/steps", wrapper.ListSteps)
+	router.GET(options.BaseURL+"/videos/:id/upload", wrapper.GetUpload)
+	router.POST(options.BaseURL+"/videos/:id/upload", wrapper.BeginUpload)
+	router.POST(options.BaseURL+"/videos/:id/upload/complete", wrapper.CompleteUpload)
+	router.GET(options.BaseURL+"/videos/:id/views", wrapper.GetViews)
+	router.POST(options.BaseURL+"/videos/:id/views", wrapper.CountView)
 }
 
 // Base64 encoded, compressed with deflate, json marshaled OpenAPI spec.
@@ -3614,285 +3391,292 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"3L37chs5sjf4KgjuF9H2OSXqYrlnRooTu5Js9/iML7Ikt/fbYa8KrAJJjKqAagAlmnbohfY19sU2kAnU",
-	"hUSRRZnqnf7mj2mLLAKoRCKR119+HyQyL6RgwujByffBjNGUKfjn6xs6tf9NmU4ULwyXYnAy+JUpzaUg",
-	"ckLMjJGcGZpSQyMykYrEbyd776lJZvFwEA10MmM5tUOYRcEGJwNtFBfTwcPDQzQoqKI5M26ucz5+Ky6p",
-	"mdk/uJ2nsH9EA0Fz+8sxHw+igWK/l1yxdHBiVMmaE/wPxSaDk8H/tl+/zT5+q/fP+XhgZ7zIePH2VccE",
-	"ScaLtTMU1Bim7A//73/SvW8He3/b++37YfTz8cP/GEQrLxgNXt8zYVbJBx8TKlKScm2oSFhE/iW5YCkZ",
-	"L4iZS1IKuwGJVEyfAokvqTLc/vwfbOHJrtiUa6Oo/ViTZ9eHzy3BA+/FYBnrXox9pXmR2WePDg4PyQc2",
-	"J/9Tqjtywc2CvKeKmpkUt7dvyiwbRIOcfn3HxNRu1NHBQTTIufB/H4fI8AsTDJe5SoubGSPT6ntiJNEz",
-	"OR+Ss7FmwkTwolIwYmbUkCKjC02EnEdAPfsdFXrOFOH2Y0PuWGEqIvxeMrWoqTBtcWPOBc/LfHByWK2Y",
-	"C8OmTMGSO3mEp4/mwV95yuTbVzh+yvJCGiaSxT/YopoLT149W+OxPftc6w0au/DyZWsXDqMWq45GX48O",
-	"90ajr39hv/1nmFPfTuDIdi/EnemuFbw8PAoN+46KaUmnbHXfz8j5xSU5/gsxdBoRXSYzQjVhgkhFCrN3",
-	"ftXBy5kfse85Pdv7v/Co/vb9KPrrw7N/7t3+1vzwMPrrw/PvB1HXGX7Hc24quizxVAZfNqdO2YSWmbEn",
-	"Aw6KYzJ3TNax3CWdsht5xwKHJBbsq6m+j70AKOiUkTGbSMWG5GNBfy8ZHoyplCnIYvuUpjkjsG4iRbbo",
-	"Oh5FNX3HFh8f/O3nEIE+laxkH2CQ4In53X6/jVj9rZatR9HPRx37csVEChJxzdTKP9NT+P3l6KAITPZg",
-	"f60LKTSDi+osSVhh7FD25hTGCXlaFBlPQI7t/0ujsNtCMuBE7Y1/ZUUf1WRClf2P3c6EZhkKvESKhCnB",
-	"0lMyt8KaG5Zrkkp3OWiQhIG7PLQS99g+PPPgb8qdvSAMFng/K/3trTsc2AOg5Dhj+ZpJC3ziP7eb3I8b",
-	"mP+MKDYpNc2s2KFkQnlWKgaruWrcrjujQ2vQDnqoUgimfmjvkJ+enDvtau/tlz+w2Ad/EvFk4VVRy82X",
-	"Tbl5sCo3o8GZMSwv4BULJQumDMdTykTK0rOA+vWea83FlMxnPGOEG0txPSQfJ4SSTGpj9Y0TMp8xAScp",
-	"k1qTOQUFgycstS87kSqnZnAySKlhe4bnbFVsRAOmlFQB1TcaiDIfs+ZXjReSpUlkHrgyU1hXIvOcG8PS",
-	"IbArS09A0luRPySKGbU4cV84JUlxlhI6pVwMR0KxjFFtf2RnVKq0ciwi1BAhSSK1GQIJTgg3GqQKUyTl",
-	"9pGJkt+YPSb2+5Gw38NQtSrGROrpRBRLpEpZOhxZ2cuE3b5/DixrWwpE8C6WjrBQkM4GLiO/vkE0sPMM",
-	"flsmazT4umeH27unykp5bcd1PHBVDe8+eIWzuL/e+Mn8427O6s9qavfJO1jBQ4RXWJCXrrlIWM0r2rCC",
-	"zKilAzfM38FcE4oj9ucdbagyfs5+P8HtCplazdvvn575mnPUXFcTXI7/xRIDR6xMuXktLLVWThlNwnr9",
-	"e2ZmMgXeULI0zL55fdG+ev3u9c1rsk8Lvn9/uA9CRO+fgHK98l50CxpMlMxXF/OBGbghnd6UZJwJc0Ko",
-	"IDRNFdPafvP28v44IpTs/3zs/vx5GJriDvX19gxvUz/42eVbcscWpyRHMWOnkWbGFJnTRXDAnKYhBble",
-	"2dzaPvZk2SeDQ8i5wJ0PXK+gL5wSy36LE1KKOyHnIjiKZRKmzds0PBIoklyQsTQzwoQVLBo2mHtBOdXh",
-	"cWXGgmJQG2pKvTrbx0nDtqso6eexUy+sPMq98jsIXQy6RAZeGf2LJSfoSJYxCUiRNnvy9L/yiZpOv6WT",
-	"/JuZ/36U3Qkxnx69MIWkQW20eb4onCfYEffuji8jf1rqxTWJ3nn03nEduN9A3Wv9Y90l3jjDD9U8VCkK",
-	"f7fsi80SBGcMrfecj1sX+N/s/9abPtHgXFKVnitGnfhqv2fKCnuVi2QR5CHFqNNmVtnLCuf+ssNyI9v8",
-	"8o31+N/4qarVBElj3/JCliKwl3AdrgoVUOjtZmbM3iaO/+36vbTRwLKta4UL8/Nx8ETILGXaXLNEijRw",
-	"6s6m1bD4JLnnmo8zRnKmNZ22p0llOc4adHS3ygq18ApuT91Jng6HWXVix/Yh8BDBiV26igK/PF/A7+Zs",
-	"TOxJ/EmTJJPJXf97uJBch+63syxzxMpBfcqt4vjyAKzrPufxEscNnEVQNvofbKAb2OChwZA/Apv9RipS",
-	"ZNLoyO95Ru0bkJyL0jD7MfLAhCu0JPuv5hrlaGg5CcWrYPMY8KQdQiGjBZgC9lYx5/yb2StCsHl12aFa",
-	"po1UdOovk/AFhfrHGr7DByyl3FHQhCp3t6bbEcdZU6u0QfVty43/gjrfynChK8kxVj1T9eIVm9cM4/eq",
-	"3oDOQ/uOovBqn8bMuY1WDk5RKPmV59SwU5JYcajJjKcpEzVtjZQ9RZr/SVhjAd4lL44qQSbFj3H2e5wu",
-	"eIXSkM3mNBnPhLAFHSwIK1wd4e9yTnIqvNc/JwkVZMyshcX4PUuJkPNTq8oybYCqhI7lPSMvDnuRcNk2",
-	"oCAG3ebVy2pQupMPPHECNzi8d3X39djXynQOnnli2Ffjff609n4FKeucOjpsbfOAsntt6ELXvtNSGJ65",
-	"QBe8oZ05ZXAnB2fkImVfO3khmZXiDtzcUtlvwtorF5ptawBaEqwzTSydTklaoiOIaTKj96x6zw7Vfb46",
-	"4pWcN8NQpQDNhNoDFqNEiYdhBYsVQUXt3vurNqid1jxsMVOLTp2MibdjIAQBI5E5NzPwd2RUsIBekbIk",
-	"o4qlv9qzwDNuFg0VaqM+FA1g2O3EOojUNUJmVU2hpUaHtPtqLGXGqEAVRmYdZPcvdDGjYhr2cHzxvg0p",
-	"wPqbSJUwsEaLcpxxPWPpKaEQrcMLl8PJtL/whIOfgoZM2D26Nvsx9H2I4kvc7Vb0GN3UCTugT0XC0KzR",
-	"Gh7w+9vJfU4bWvWcbHGya52QphjRoNlla7SNLIUHZsWHe75onAJZGjgEp4Q2z4ZXrowkhmWZ3V5nkjeO",
-	"ef3WitFUXzKFFAqJV7wMneWrK6ND2M9ouswhnQdLdzGFvTMzKaaWF0HFWPba9uMP0Jp0tc9L71XtSvfO",
-	"e22340Z3ehi8PI5F5lSYUxLvy8JuH81YTGYu8OMjOm0uShjPLJMEL7dJJmWHl1mgYF/9wq6gJUma383C",
-	"NnhDdd2gX7jRcf6mJopLjar3wck6SXtD9V1IovsbGtIFeKVZjlliT7fTFZgiM5mlmnATkvZbKys86DCj",
-	"ps6Pqcznbl1htyrAyhfg234tUh2S8TdWboOTUoN66XRLR58tRFTg+rACxMqUDo+jYHOa6Z6EVi2mDTh6",
-	"AlcXR9epV5e38cBvqa30uq/ApGQ0mRH37oSmqX6MdOKVCBq4xfqlrShJ3jvVZILwPVdtSOfJq2KLS97I",
-	"NEgRw03Gemp2+GznxF+q8EZ75jE6DoMmoNROFFhr3RoLSSb1tha790wG9LF+fjtUfdAOpMr0NG1TRblo",
-	"i/aGUuciZ6siEANNGl8bn+o54UyimzkkO9JQeOF1xhIf5SqLO8aKxiFvrLVba+UdF41VydaqOwFytXWM",
-	"TBpNxgtiRwpqKZoxEZKFH703zDBtyIxRZcaMbhO541nQiXltdV+a1UOiD2lVk2pQThuasXf21AbY+xWY",
-	"oBiC8ecWtz2xZquREt6CPPt0+HP6vCcTPCLuaKi+29K+ges7cJ7WOvu48VK88vcNNwZjnI7fDHW6na92",
-	"qnHUKl73LOjfbjVi3dyaqBZCIfF1QeE19KrsSmZUadbl8bY26YRnzF1gNCVUQ9SSiUSmXEx/0hC98oGB",
-	"L38/u/nyixUyIqUqHZK4NJO9v8Ytd0mCpl474DXnIpVzvXd49PIwtMWJYtSstQ9dhNKagf2PSlKycPRv",
-	"7tQ3zdR9y8kSchGt47Y36PxxZniPXMQ2XSATMbTyjE3MxzJAjgurxbeuHG51kKhSQc2MLSBVAmOX+PeY",
-	"TTmkPtKJYYocHZOZLJXG3IoEDAO8y+xGMpFq/2B0cHBgt1TRxLS92w1KZVzcBZgvZymnYcfpFzb+9eYG",
-	"mC8i0t1e6GmXHaqcZtlk80UPT4XOyFr3qd86pKUdY2mbpDLltPx//x9Nnp0rqnn2fG2ALzgJnLQWI0NI",
-	"ZNjIX8E8EKsmVZkm9lguarnQL1/FC4RPfjz/QZ3BUn3ixvd/uySW37weisH6vmnHza1oZNI6IekHrMOa",
-	"9bn3XLROvu0iTl3Jyk0hje4Y9MWMCsGykKiSldNK13GdYTC7PqGGZnKK7vpGGuzPx8up1it85lMnl2R9",
-	"U4b2k49piamC2/kbtxWMIfP1s+C/O/ePu1yqRL9VWbi1eHl/eRw1nYVwiJ5CqsC132mLVQdfaUMmqnGT",
-	"Vi/bxwvlpcrOpUTGi1pCZLxoSAf7l5cMGS92JxV4GhQELUKuMmZvSZHxYidSAvKJnzCP5UKGFumy+PQF",
-	"+hTDhoh/6IM0jeeWLCeRstQnBfrL3QVD5/aihTxUcL6aGePKua3C17sfxrNH6MgtMF6N66nyFUERCQ86",
-	"Xhim3yiZO29tILVCppyB89aF1qN2pvoC38Syfk/bA+a8kT1m9K7jngMnRdkpBC6VTJjWUlV5NZNJXrAp",
-	"qF6TSaHkmEWk1EzBJ3qhDcuH5IM0qCw0YmtMOe0k8uraDHzGqMYS7QxAzNO3PxU94xbW+sgyqjaei1fu",
-	"sYdoMG0VXQV8aY6Evc/cFf4ATkYotcOwov9g14YV4ZGWjmjjNRprXuGVAMO2tr2moF9ptHKag0d39XiF",
-	"xMUruvg4+ZWzeeAeTN310Lryw9Eu9/ttg/ZuQPx9cHlNjm/XbR0cHASW8qpmtyVnm6VyTz0kKcqeTzZ5",
-	"scfjRhqa9Xp2iVDL/IM8MvAjhkgHGWl9r6wls1JbdSK+ogmL2/ZKnyLLVTfLU911b2jCAq+X+AjIquy4",
-	"p1kwoK7BZSHYHJMHUybJXHHDfKRl/Qpx1MhN3LnSdXlaMzs/ZDVwAZUSUkSYmjeBvReNrJ+VPHa5RfIV",
-	"0iywKwkaH7sYyfmPgy4XSCg3M6YZXOw0y+Ddw15E+02nKvLxHsJhLiRpH8WiW9zFsHJg6PSHX3Bp82HI",
-	"BvkivyPt5TfIEmYQtGoCzBzKsY9LocuikMqw9BbslTgicSKhLqb+QMhbYOZbbRSjeRyNRGykvLUUuy34",
-	"V5Zp+5j9SOc0y/wfmRRT/294FmwM3f49jlkNkJfJ7NYX1NsPmUjUomgscCRiLUuVsFvnyovJM8iNzeTY",
-	"eQqLjCZWvwQfkf2uLDJJsTrH0++5HYiLe5rx9DZxVndMnskJ8X+dgP/K+YKkItdXN6iTJiXT8PtSpCyR",
-	"KR1n7Nawr2b596i8enclSaiwI44ZMTJLn0dEqpGIC9TAuJjeon0Uk2dCmsop85PVKsvMPB+S91IxktOF",
-	"fQvmaosqqbqymUGTmhnKs83iEhimejzEa29zO9cVs/8fqoupa0RXsqcaHkJtpMIkvqjS90kp3NZCwmL4",
-	"DK53HYPXjGvzaNfxf19//GBNc+dC7nQXH4TDulBUuTYr8zA6OOifLn2FI4bkJEzWZYw1NYslRy3Nsir1",
-	"BJPXrJrOk45ykmpP1u0oWDzoKqXZslejS32rWKU5Sf1eDXK2NGDPACHe/G9ZKsEC5Vrh+qgvM7dutIHo",
-	"V67RJY1H2IsPa+q53avV8oiwDN3a7iuXK2TJMaNFwcQ2QfdNVst2bgJHhreG5UENCtMJeka5ZBfdOLrk",
-	"T+os+gAJrKyzp9xVnWqZM3yKayILJvqSaJ155IqMjKzya7qVviZpVnUCgWmdcoKpewYju2FnSP8SJFep",
-	"G9gJP9b7cClcllW+kojQTEti6tA+VnLNSSqZrz3NmVX/Ye3jxVLEopVg05l7013x2U4qgdPI0iHxRcWY",
-	"LIxuzSSjPN8u5SQYoCgyqxSl9jquEpyovtMQeOeGLFgrSuEe99khbU9kO4zZzxF5VYrLasyrUlROyatS",
-	"1D7Jq1K4eturUjQckj6Ppr4+4A4Kl7BSbriYXofzeaBCG9+pxoSx+4A1zhhQg4OG7hfLFewr10afuByM",
-	"ebV5fMl51P/IuVQbZJ7aQ9pi4frP4OH7R0g0PyI+EPLcv5GKKHYv77iYDskZufPhRY36RXzHFrexK9rm",
-	"4XqYzoSNqs503Tn/CA8B1e7lXZ8afHuE7Tq5JqCP9j8xvrR0OaAbX8mMxUNy5mpvIXkZnZWQFGFp1Chf",
-	"typlKqtEVyvWN9ur4Cp3obOlcs96Lzu2fxdOcMtFT+kXeOfjOsHCZKaJFFjcDu5NNSSYbyUngNM0pskd",
-	"aLioDtUu54QK5zEOZLM2MiVWswUyXnR8U8NcrCr8ci6s9hL8MqfasDBEQyH9VysabON1nJfDx7AQrMsX",
-	"lTu/OKGaaClFheACBSCVsl/wxJQYW0+3DK43vK6Bb6RaQL1k8GtU6TqyGJ0fMiCeHUbUqlJfVFm3CNLV",
-	"x+EDb1X7Y3H0ECeG1QIwdLx+QjI2qSMmuC1VaWMTYKxa4ir3TWhi1mSdIW5QME+HTGQpUiJLMySvaTLD",
-	"JaUyKXN7ZMEtJueCoGKigwlp1tTtf/gtSd7wjirLlRs3k2UqmNZ9LzdcS9dWwLw9XMNrAjJ4YG/gi+9b",
-	"XEClCsT14/37/e88fdiHZe9/ty/xsP/dDvIQIzwKu2cNNCxYau/cMTtne8nefdxFoOD97nAj+kh09tV0",
-	"QDCwRDEzJG+rdC49s3yF8C4bX+gOIORg+ODSOwv4qKFrHA3A7IKxVK9UAtUeH4wDPkR/gmrAQJL+9pn4",
-	"1hB83QkA1ACn6HD0N49vUholZT60rzaEiOTw/rCfftKi9ppN34VCsq46dldKyXuZMxEMzXdGeN8oma8k",
-	"eribYZtEj65c9u1zLra8SRHrxPTTSuvcDVxv1CDNujv2A1p7ja1uhAkPl2A+D4MwNl/f4k9fHqwywAc2",
-	"92lR4dt1QjPNVopx+iRAVWAjP7fAwoaH4WSdVkJQYLRVtLGOaOKGnJggkdn8DRdczx5BC/Dmt5jcIU2+",
-	"jNYR5cXB2neKBmg2P8HAj8hEChHMXaZbUCqcSwqIF0w6uJQtmXtLw1duRrmwBmqXxtGyJjv4aBmfcC19",
-	"llzfM5bcsRT8I+OF/U9EwKfm9OkxTZc9ahOXuuyqxALewOnGNz7Dq2GMEEEb0ZqtFiqgvjjohqNZtgdY",
-	"Li08HPxJf/+BZ5U1kMaHQXvs68YMF/Z1ZXsRwdqXJID7yNKtY4erSqtthEQVxl63NpT1dbR6Y7qde2y5",
-	"zGZDMlLjUftLrth2q5twMWWqUFx0qMNoxDL1k7OuqLprw95iArtHF4bkBJrbT/g3hi4wni+LAwBTXnUH",
-	"KC4VN4vNYKPuObv1NNksBuwzUDX0jZ17C2oZY/Bbg78zRoyE+GcDd4j8ws9PSeLONVgD2mAVBVWK3zM9",
-	"JAdQXwDqeQsGbkX/Xo+36WP/617qxj7T1JjWPgwPtaonN18Z1ZMreQSdRYQfAL6zw4yhzpGT0eQO3ISW",
-	"VzDMjh5C1MVckXzAcRXOL6BlyuWtkOa2ipPHEXEfG1WKhBqWxkPy+mvBEuNrcMFD2Q65BkZaH95ed/n9",
-	"aOj7Yxhu8Av4/xxWEgWPbk7vmI6IZlDC4l2AVDFSKH5PjaMuRj2XUPi0se+892IQhQG9h7f/x8l/rgHg",
-	"jwaXVJm/sywNJKenLwMhYXt+dJnX+NrKRIB4SDX7+bgFKwX8wUTKFJnSe0ZEl+uuG+q1C5bTri1Edfs2",
-	"N/KaicD7rAOUDfpMzsj12bWrFgRnNfomIYkEXp9reH9sUyDrkjsI93oPBPUeic2+FP92djXBt6uA1pad",
-	"ctvC92AEJLVib9gN6badNV9Vt2+FP9hVQd5t/a+r8XYztV6gm5K7MOi7Qep2Zs9fNu7V5dMopXZsiRFD",
-	"h0ny7NPL581454xPAfPdbmQGwMHz1cBmG198KX/jzQX52/HLv/QV69eYLiIafgTcm+HjRPIpEeCfHCsq",
-	"khmRIuw9t5wgzUa47k/w0Ho417NMS5/646HtCUJz90J0rYFbQxXEkH8Nvq8L2em4P/tWKkY8FoymPIWS",
-	"IMyngFJJRJV2mO/k2adD3PbeGAMhTxody9KcjDMq7jaKLIOuXu9Gce9cbWiE3BFmajlVTIfhijKuDRZt",
-	"a0ZVMoPsWMTzp0qzEwxSojriYUzGzErenKYuvE31SGgji4KlERGSeEvJxZZgMEiYjBrQJ5APhgUJALUj",
-	"54SOhCuBO9O16uxiWlDKYJXNicwyOYcrr3BvduoLQg3ETsfMDoVQOURmDvZ7uda5FHf6VRgxwZHlhBy4",
-	"DIrO5KnIDXTjk8DbIx004NqKjAoAK2rDJjdxBphKgsX6zQXVhbqtESNyeHCAygAstpEIpWdWw/FaREYh",
-	"RWI46GwIcrAxR8wvNGqSsU2KECNWyGePx2asQBm5IJOMT2dmC3jGR+KV8faNuh2W2TbFkn3QD5cQUiqY",
-	"MLfMTrLv4gLuxHXd2f37yV8pIaNIEPBEAQSVkERJmVshAToxrSRzDNfSLfuaMJayND4hxwcv7HMjEWN6",
-	"6y2Ey+JaGEmRLRBCEdMtssLVuh8f/a0SQ2gMYVrsSMQA1793NjFMxSH5krGJ6QDbsva/FVPa8CwDYaXv",
-	"ELekJx9nvgnQFjy/ZAq2KGFlAzov4L2FLEXCUivarVQ99TCKty4fKm48NBJSufvAJU6z9JTEDrb3lt6m",
-	"dAHjoxSvnomgt9iMkZRCjfPnm4vTkYghqaKax0r7MUOB2erc0Fx9hRvrf4Y+g3r6gcvVqL7vl2YGrHgN",
-	"E527eeAj8IPpL9Vc8OF7nPDsFUwHH13YOb/UU37dm8o9O++eawcET0G7oK6D79o5ASuFTsuV8+hs4Wy9",
-	"4c1ac0tgKgh0ZKudru76VogIg7kEXAThyZhHyH7Clm3RACJlbxTN2Va+1yq89sjUOt+orjV91z68TvFI",
-	"buEdZWF48WahFmbwoKEPcWWrTrTQAgLU3JJ+H0BORqQUGdOaxLCs2OoVMO8PES9ILZc8v5qyga74FWpM",
-	"+T0TUTOIb6UCpBoENXBvJtU8OebjW0Oxm1j/GgwoHe9G6Li4/hVrk5ylglLw8BQ1ZqhYgAsy8npXwiKM",
-	"nR72SMOHqaMe3q/lyMvTB0KYCXXhfLPSbDPAh80ISj9XRw4Rdt2V7e7ce5YZliIu/XIEMH6/DbbtboMt",
-	"9Qs6um7a4l5yJuei+enh48Njj9myp49iraVQWNNlwnD77ytGN9fMeJSAH634aDdY215v3l3FUFADj9pU",
-	"acwW5kLfvnBVclORznkaMuLOwU5nijhz3AWJwtSdMWvRdUDEOq7a1B8xGlQr6Ycuj49Xk0eNtwmToQYe",
-	"2KZKuYGZ0B9h4ZKpw4ODg4Oev7rjIYTjM88Y5Nk4k+MIHZcRMs1zMHQ8wlmKhQz2DDyDWukIzkIE7ofI",
-	"wcw/H5LX90wtiFELZ5e3QyV2liH8fHMOIBdpVWS9+to12YJbITPWbSzyFLgb8viNKjVAjXAzG1p7hs2Z",
-	"ik8IJCAxPSSxD97GJ2Bf4r0SESMlmIIjVwoHqlc+JLHddWqkfZ5mWfU8AidHFZiyJe4dW+i2/YLzD3ze",
-	"M/zTD9i3CkZm7Fc/jP3jcz2U/fNjNdxDNKignze3qKkA1j0EdBA1Za38h/qOzvy3GxBXasoMInWqKWRo",
-	"SnXXM/FtXGZ3fUdnlk8rbMY+KBHrAKwTKbNXcr4lANZm2OuORFa3A9T5QuFTrgkqDKckRvTq2OPbQ+zd",
-	"B8saUFl21XtpW1leri0LUPIdFa6vDE1TlpKy6K1VAbt1OotqSO+l967wxykkEpdZSlTZsWqH/b1FWLmF",
-	"C75m5ozfYzKGR0z0cJx9amfNINoGVLx1UtqcvcptzZY5HWDkDcKvHHbEHg+1Rqw9qt6fDm79ojQEymYs",
-	"80EOwCmhtUv2R32uf0j7r6ZrdxkVGTuKesfyBApil2Fc+/h6HST/axpKoa2w/+2FZFhOrBmKEQ+dSQNu",
-	"MGyo6HgwZ1SXqmeHgGiA4jN05wNGFFQWusJMXQnZ1Zfr7PdTcYdD8t1lsx88G9cb2yZ4YpE5yIQxI+NS",
-	"L+rqGjgWp5UO40D2fTMnivCcP9aNw5F5uS0HjOMO1jJHtxmj/a7BswvhtyumIdl1peaBp/9Tlu/tdm20",
-	"kew4X6RKIemph93jjhmUkPYygiYV8M1GpBW9vdHU2ZLsaaylumwbCSDAHfZENlRzc4K6C3bGr0qJsWYP",
-	"mi1qw2jabE4CD+WgwKZN0RVIwQyXKdbZlgGfWCuvcvV7lz0Z/PL3cPSbTrfF5A+Qj931RZHAs4YOt/mM",
-	"YyZDVcgA0WcnzuzfvQVuuD3uDXr4AsNaGRmWuXW15xIEIDWzRrQWxzQS/j0k8f9u3+i/4lYVdV3H6ZWn",
-	"uesYBkTAYBZG+hGqwAWRuSFUkyktwnkVhWLWUtnwur4jDIANMQjqO0cBBNaG5IoVzCMj4OGo+plzbSU2",
-	"eq1IjBTBHjM0y0JkWzqDjoYV2ESO5e5+4b918JCz4bfNZjadXLa5fqd/IQc1Hev+2oR1fTOIBu8H0eD/",
-	"7GkvvmE5NlB8j//5IMU5F1Qt0EBcRo2lLlh26ypzK1M1RQnjIJJWwWSjQUJFwjL8tw+qBjOgrl1CWjeQ",
-	"x5rau07n8o925wZYB1UKL1+tuuaKonWdE+TSEZv77k4khKPd1d9TpmyEmelGBnGdBH68rfB2yBjd8DMo",
-	"YS1tWH8C9O0V38KX2YB8ET5EHuhzLdut62ECqlGji9cmeNft0FS3RKcM8UPfTQyXWldkaIM7haBLu+i7",
-	"i0wTEA1PmWhys4wZ2EIh/cHqwhuv0mwZAfksrDC1yukuaFiPdiXnT0rM9kwdzZhWXTX+cgjrHg0Q/G0z",
-	"nZWcd/2q7rPTt5tM0Cx+62p3qj6Frp1ScveTJoViE/61J2KLcbUTrfetXqGRZu1WHqR/hZ6xFPP6WnDF",
-	"9No+mp+v3mmPu93z2uRKhzQhWTUGjjUTaQwONKtGYG7TCRQoYNPgRg6jT6tCBCAmwN25DCDQChFhAUW/",
-	"jHFfcRHgfkvw62aZUw9/hf2NXtNCEb6vK6NmVA9JBXeOIpw5k+SgIwU0o4swy1mdGzQMwcW0rXg4g2Pu",
-	"bMFVrL9mDycWChFduoU7GEjXBSrymddSpUxZG6Tawv6d5esykZbcfHEUQArprjpzORfzmcyQuKfkwME1",
-	"8QptobuIbIMpX0+8zBd+zx3jOfr5QxA1jlhj77rP6LndwG3NDhEywX7h94yUhXMe+hYxeLBOPCIcdXhT",
-	"lmABdmgmpek7XuzJAte0V0hLKoUoM1vuzJBgRlED3syBYVSZhW1gnPVlf4cru9d32Q+d23DRADPeYic2",
-	"lmlBJ0WsU3LgShm32zKDcs9G8daQfPHeSpalJC814tA2ml+HNJOj47W6yFETPh1P1Y/QqqO3YgCbeiM6",
-	"+Dpf02M60fR0T225yj+mwc2PpE81C5BXvy/6LrnOs1i6BgA92jJvynXtFusqdOuJLlJ15Fn3PMK7NRxs",
-	"vXGnQjuZU9dEfC1cOUloljGFEM7wOOHmFNUQbhDaU0OhLfgPqxANTRkc5zpzwpBEaoN9OLgr1ujoPgl1",
-	"v/21eFcnHFJgulWFUgnIeWC1pMV02ETmOTemKs2xb+CqvWjSERt6TK150Sg5Wv8b99yW9emg4GwjMSqf",
-	"5DbJWz7f6WGDqtKvkaVhm61e+1AI0X6j6FqHBvSYOvZGFtWjRER3R9229G4A69dCO1rC32/VvgwaHFl7",
-	"farD0OC9qKXXrTaJWkn8mhSu6bBnlXYjKRDc6/pJgczbTYLm/0rAGU8JVgHU/vfEgQizx9tXq2fq6OdG",
-	"08yIKCpSmbdT6vKJmk6/pZP8m5n/fpTdCTGfHr0whaRLeAR079vR3l9++370cxiEABaxC/fSo8O0vd1K",
-	"nR2MFh3BU0A7f3FA7BPk2eebi+d4/wGEaOQ7wVQtV3q9ZqOXUkjsrvT+6Wlx4g8jfJnwyzfZbkkGl+OM",
-	"JxW0hcLmCtbyr8t409OGe8XnMrVwuWEQQPnHX6NgvaetZiY143Q1PMfShMcAlbraCWw/DYpWEInU7ur1",
-	"lm67jqyjjjqreoLQTuCL7+LIOBI+3ZnBbKTSCtFrO6fDqfCDrp4YmiRMawJPQNIXFeTs8i25Y4u2GY+w",
-	"9ujTItT/AMxatF6lIFRgqiUZl4ZkUhZWpzx1CPn0jlWQwwXVei4VhE3/fnNzSc6p5ondfKAU6J+MKjD1",
-	"3RvOjCkGDw8QDJvIUL4TusJ8Ugfo6HJC5mwM68ZMXNcWDz/4l+SCpWS8cImWw5EYiZsZZEEjUq7PrETk",
-	"nRMXUVf3APFkF+a6ncvSMD0Sz+I5G9ux98GyFjTbpwWPn3vfJvlFeofAs5gdsX38wz6gKlRglo4EOAit",
-	"gQHpqz5oDnX0S5hK3goxTBv3LXrx4JcjUaEpTDjg/sI7fplJDzFurZcTEqcy0fuec4Z5Gg/J8cEhiUtB",
-	"SzOTin9jaVz5uhPFILXaN3gfCYiHRVBoG0+kGkNGVNxyjiurY9lHjkkspLmFssIYE1ub8AJSQEudEQC1",
-	"asaGJPb6wwmZ8ekM8l3tz3zCNG4cADygoPMAGr4kWA/JeYVlEScyZXHkrB77AQqwGEdZJniVgOMSag8P",
-	"SAXIBNfNeGGY65Xz8uCFqzGmU3ZbCnpPeQYgS4RPIK+IjBEx4fjgryR2s9xaGSZLE9dIPmOZLlyVsxkJ",
-	"hMyCEkw7+5B8qVxtDrjBUGVcegd0G8M+R3IuSEEd3y5gx+0pHAmqXUqia4yZ8TsWwaGFjuwyh3S7OdjI",
-	"VJDDn8k/+Pk+Ev0FrADJdHz0N0yNf3nwwsmFdlk0gf8SainTTP+AtcBKx4wJktg3ZIhXDWnyGU+Y0KwG",
-	"Txy8f3vjwHpQFOiT/X1ZMIEncyjVdN/9aD93CiEqeYMLBKu1JgRTGoXF4fBgeAA5qAUTtOCDk8GL4cHQ",
-	"QTvNQGjuQwEj/HOKfY2Q37gUb9PBycDeB6/vXeVWQRXNmYHk4n+G74D6kf13HNe48cH6Rnj4zV4AeJZh",
-	"TUdYE9KAmqdFkfEEFrj/LxcZw4tn07VUNxUEAbssWAEBVk6wSlg70GSHyRkeuFrpvge5gZupzHOqFu7m",
-	"wdF8V5p7RmiDjyEt1t3OqNn/c6AatVR68Jsd0e3R/nf478N++5F65wLtZOTcqtl1jjGM8BNmdXBsJNSK",
-	"fbgjf8esZnnzl+cnHgdgzMcxvoUqhWDKyYKYTllsj7r9xxslc+xxEcOOxuTZWJoZ4SLJypSlz+3r0imL",
-	"RsKLTCoW9sMxHw/JR5FB25gqfXGmGPNAJ1AcOyRvqppt1+uV52wkJpD1yIWRKxguxp44I+uXd40KjS8w",
-	"wKO4yvRXLSKv8D63JIYsRl/ueOJqH/sxI9SY2rMRGggrJvsNBAWMawZ6gxljuxnsRm4/1J9MSqyUWK4V",
-	"Fq2juAuZYZUWVQoduWNhzxaemjUyYlvJDJIQyFhIHcyqb5Z1S0Uurn91Bw79qxkXiMTlwj8yK3OhCUiJ",
-	"iMT2G/tfzb5C50QQElSkEfFhmWwRkbguuo0R3EQsSEI1lqWAPIqIZnbdBhXYROY51dFIaJbzRGZSaLs6",
-	"Q8d6CGv0p95e8J8FB/gy1yUEJ6i7IrpHRwIwrzz6SUbFtIRCADkhZ9Aibu+d++yUxK77W1wDkBVSmYbz",
-	"PBoJAFQ5OCCBNo0wp7AizuqpEDNHJYhX7QLhflCM5qhyzBU3xqpLduWGm8XeVMmyIEZRoWkCDICwJlbI",
-	"HR4ckEqS6SGpy30bPSDRQlGsRiKz7xAtm9GIPTIcCUxr5a62A9oveuRIn459asUzPNHaVIDdwGi1uzVG",
-	"gqYp7JkfgRurg/8NWAexC5yCCMg3c5L4WghcdwVlYxc6EjhqrQ7aE6NDEt23jWzLdKennct0sZX86BfR",
-	"WEKLDvVitWyxn+j79vCV7T/GzNXVBJuWnexi108mEVstNwPSEJwcdmMawHxyvhNpiAS0pixudIT6gdW1",
-	"MRAP/tPHK0/738d8/IAC0AfK24zzCj5vbeS20vbtBIKdoWvruKvTEcgwhFDGVyfPrHTMpWLPd6Ka0juG",
-	"+b8CtL5J1bv01J8jsD+tBgZG+NrbJ2g5/MLMEtlCHLp+8csH6Aff2nVYRJj3HV+mmxWYcz5+Ky6pQU4o",
-	"wr0oPjCW6kaEvI5sNtf5kyYxM3Qan5Djo7+SuFAQ7QGN/tZLhsoxEZHjw6Olh3zPX5+8wrW1SzB9pr2P",
-	"r1Nudsj/j5O4fTU2jJP0lo9/KPdhpJ5Qh4ZOBQElUkF7V3tpnkKJvWrUqrnzmUtrOBoixQ6k3X7V0e2P",
-	"4fOghvmGi5QsZInuG3x9q+HBR2M+PqnR5Kkm8eXH6xuyj4EAbDoFLxETX28DdPqpsunQ/4Z/3DbccF6z",
-	"2GQjYmURIoG1T8MFBEob7USehqfbLUt6MfTRZr7EwX6Ykd/j5aFnVhV8f3lMqALwNFrvA+5oJ6/6toLI",
-	"sxkdD06+u3/tj0vMu/V/pyUSkTU+s/fSt+YHdzzLGn/qhAm2Z+2o/e+qFA8BbgcLt6AQGXcGrirFYJnO",
-	"TXN3WQv7rTWdXp5fu2Zo/SZ3bqDHzG5k0ZwbHbONT2pAAPiE37NvwIng4scFoctxf4CjykLv09IF+IPO",
-	"pTOfSARVcXNprRPFmT4BBc1bLXX5ncNcQS8+POKvNQT4HQkn8VyPSvKl4VNHm9MjofuOjeQKW3V7b6uz",
-	"AgASvsOncwbv9Gf3Y8Jb9PBj4o7syilRgXe6LDHc/3a0uXHeZXW6LTOtOJmXFu2wGUmsBS30TJoY/PPa",
-	"RYZeHhyQXJ+C1y5OqaExwuDH55KqFC6m+KQBgjISVbEz9OJEeQ6RD1ABHeS2vtPEnRYM0GSZM7513eXj",
-	"6ACcjE1wJ+RiSPU1I2F/5WOHXnO37Hnmg2DoNQUEaJ3JebaAvHN8OWF0fSbgwVQyjVEh8AjYdUEwhmuS",
-	"lMaq6kMSv6Pa7MF77719FXuPhyvpJtf4DoSJOqo5EhDWtLJCDyGkERspb8elXsRkzBZSpOTo5c/+/UMn",
-	"6IvV4oDig43cDYYtvN8ejtifves9DfF37VOPGpjTjtJTydAh5KO4+Lo7OQHUVEA1VYTVSiKIDqMo3YPc",
-	"dOajJeGjcMcW66Mt/7AP/NlllG+2HNjBX2nGMYXDdaq2vL+TTXIRfQde7G4PrgBRdGU/ujTTG9/a0l1I",
-	"rkM2d2XceD85AYBVsizT7LQBuHDHWIFtj2ZUz4YjceYHcW1DrejCwH8zI2FtzkDgOKIm6qunnkQFhc6o",
-	"fXTPw53N6hu5dhz9O7ZwkSdLX7tPQ8hstAId1vJOJlWFcahuF3URx3nDwToF62FXmnKVa+LSACBzk+Zr",
-	"RcT+9zu2eJsu+aaWStHoBNpSKfDQos7EBXlJwHnkU0IcFI/nZe9GWjVtroAoyFCb9VVY3lqFtVHQ8fNq",
-	"QUc/b9iV36hd+BLtUI3d6KR/DYXfKaRdj5Y/u5huNK1Zq0v63jeA7bQTWQ2lPD4g4hOW0NmPtqM75lgX",
-	"CvJ2xqG7+oZt2/+O/32bPuy7fkT9DDD/s748/fLwaEOlc9P9sXzUYGEVF4VM+VXhB8BaXGOrGu368rga",
-	"0h/fkcvSWNnU3GnERWtO10n8Gl6v88x88rBuT8bOdQeIjuvDZcDtgFqYGuQQRqsLCXtYRKROpnbFM1iL",
-	"g5cPYmuRZ5+OI/Lp8OD5Bpruf4f/PuwnGaNqe78dEAXx9zv58cIO/anqeNUjRuG4r0ZP34WABj8nmnwO",
-	"/a4vbXy/lE4GvGTszr9gj1QO35Og5rvq5V4cNdvxHq0t4Xx4UundbCIeYPjPEBN+cbSMKLgT/n8n5Z33",
-	"vqJ/pmpZUynf9A4D7SwPad+PZuIOFoBj9TTH49IOvd3xgNXAaS/HGXaJ4g3A2Z80yZmhKTV0F7vxobpC",
-	"Udlzrcu5vyTQUva6ry5zlvY9Wfj409D1CsZ+JGEzPjG70QwrXFSrrS+Tbjn62SaW9ojDQb/WOfZ+qU6G",
-	"nICPyUMOOxcoVySjAlGX8EQtyJzx6ayBsOTAmcFDuowYOiRvwCtHDeT6Qnqhz5iVhfa+Ckw3cfYrZtWN",
-	"xBHRdpTTyg/GtfP0SVGlsQK8WcAC/YUZRFx+QhmHE3Rc51jp26pPxa5peAJ2wRsV5sW8As+tMaOp6HZ5",
-	"lhVYzBonuoJ2Dg6TnOZ0ylJwBkBrDcCiJYpljGoWAcuziSESvICBhnbDkXhNkxlW26v2oUcTEnsdUe2c",
-	"t2mXn7wGuvnTWzhLWEPrk/l2lbXiI7h2Wp+ABaaNy8FSCKG5iXH2vys53+ADqCqMLCtBHprlEyjSvpJz",
-	"Er9/fXMWV4vxLa6c/xz+OGmzCObmNpzpuP4xy6SYaqtRQDGGJvGr1+9e37xuhWVjcF8PId+gUU8zH4kG",
-	"1xHNRYINJ5eJEmJIzMBZx5KhUJ4lXF9L7vDorz0suc3XE3bnnUJP4h/nInxvQmsh0Z+HGhDgnebYlwqw",
-	"+8kOX6OkrEOCV3VxencXuat7qmHs7CQpkZMguaDEfkM8FCVstxzPMns9pBpLxACrNgKAqN9jQsXCgSni",
-	"aTDsq9FRdYODXZgze49pwgVe8RPOsrQC7MUSAby+oRbH+4cBhsXlx5tl2CQ6Eva5yK2MCzJySBnk91Ia",
-	"pkcDRL0nxUzBBUOTBGoVoDU41Yyk0lXKlMK4xFaKk0+4SNHF7YB3pMo1eTajaixLFRH3D/18SL5gygWK",
-	"EoTx1XYwHMhfflIwkjFjXDIatFJViiXQTBUqCmpk6BjlnJZDck0XeiRa2BQBCYJoxNjQblV6rGDkp6io",
-	"iQXuA5TQBkzE3wcd4iTUnKwrp75qc/ujA7XBBn54OIRT3sW6PILyLogFuAQ/PEyNttBPilVwAnbApf6S",
-	"Y6ZNTIrS+FYqzhjGeh+ZYUFkdQRBANgth4hPLtE8rhpSc6gnvdPWsKZkLEuRstRruU5iuHj7jCPySugF",
-	"tVQdvosB/rpRHl19YN8kUBC9+s4XVhwQK0gj4kiJMgPBHIi8d6gzLkMXkN5BY5hQ5Upp61bJXe/gsNeD",
-	"b+HAJVYxk/902mkLDH+tbor7/eNXJErBBn9ag7Ti0cYN6e48vCTvXdIdLVwioa+TeBjmL8q/bu8dAMSk",
-	"zdvlZoFN6L6e16zu3ph/28Xtf9dsmjNh/qBlrpzkDy3Bgs1k/XFsq9NuoesV6nV9tXuRKOOF3v9u//Mw",
-	"zIvjp6LIRcYL+2SfNaVyLjJJ06dczy812nOvNUFF9P53bVjx0J1i2G9pqxq5HdZjggP+VwdHII5y/3TF",
-	"qAtbNjz+1umQu6czgu4/qYDbdkmFhCX9q5j+u6wIQrKQZPdvuqonFK3brup7Bbn1tNdmheiG7vcnfZF9",
-	"Lrh5Sun4h75MfSPnx/qPe6PgtezMBdSiwbh4ort5lyRFG7vLUfIFIAOc0RBjMZ/76ydNEmpoJqcluEoY",
-	"B8cCVAGfViFFblwuK0uYMN7kcmEVb4wsIWARnFXOBVP/BXXJvu4kGonmk1EdQ8GozFIUHzD4huQDPEF9",
-	"d6WECvLs5uXzLl96P7dDnLPYufSrqhh8OwTbNHKKKQTzFgkBecGae/8FVmV8Cng2AQCbLjMLqNKysrxh",
-	"mLMOa/CpTWp8E0hm1oT6XT1Bu1n7ymWEq+BC8xTbREGQapcGMbpmwjT4k5mZNRjeWhvTMdxOcokayG3g",
-	"7Gwc9SpDGw+xFFVktGF+OknSnad7baRyaY0+ku5KVxeGaYT3EeyrGZJ2mmSj8oTmbCTitynLC2mYSBZ7",
-	"/2CL+IS0gYNcsVjG7y33wSgIneJiqdpBpFRIuXZ8KGnn9ci3Ode5K+j0cRGo/E/5ZALBWcQQAumGEzai",
-	"dj53E7v0UCvfCFTTwFz4N0+H5LOGeAHgKtofjMQzSj5/fvvq+ZBUScjgtZ1DmdZJhZzuPiDV1MLLQV+R",
-	"05mB/Ku7mra8KmvaQLrvb0+WxOwAHP/YNObGpKsmFhAZ+yfZK4XES12o4qWc5tc3iKQdmtA9tg/PPEQb",
-	"859rhub6ydOfzxwSvg81hs53rTaAOrYu1lnRrjp5xwfHmLAhpD0Rp06uaJfokst7BA6h2AOVG5Yvy4Nh",
-	"R8DxkWzdXet/tO6FOKIN5mNtrKS0csSeU3gFmkEekZI517tJeHGhRdPgRaPJOJNjHWH9MSwA+kS6MrKw",
-	"aO4q/PfE277muoJb3UGpv3u3KjuzgZgcuma2VvUfU8UPE/7R5fu74OXdy+YaRnpXBfu7Yh5Xqb+qW8CR",
-	"YNplGfUQZ/vYJfBxpmR3ui4M2nHIetSBI7ARS3dAqmsjC9JqlNiDJMUyct2q2XThH3pCtdjP0akZZ5lz",
-	"juenVT3oy4NdQQN6UeDpAZBfPjrQIGRFr0dKqS76N0IRmxFwuvcjkAhzmdGFvZ6l1W2xFZaQrupoZ3ni",
-	"Sb2iIKWCHgjAhfCPATIE5H84Ad1A9XRNl4zvajVmmL+Qssgq9yMRc3FPM57e+tHQGF8F/QIR3W5fBFkc",
-	"NSQXQn+JqruxfXAksHi+I++y//GASlznBF2j7K3oqVDzbBdVZJQLV2q3A9HqFm6NqyRjVJAvbPzrzc3u",
-	"+H3LyF3YusRF2R29vrqpi8EPyXt+bm2pSp3El7BW1YmrE2/TzDLPSNyxwgzJjf17e4g60kSoG4ksAEdX",
-	"A9ANSfvwcbOke0QIVO3ZmzrdgWdZg8eHI9HWkht4LNDyDWrn7ZI8ywo2H5KzRh8u+8OMJmiijwD0Djk6",
-	"cgAC3JVNp406bmfYeoIsLKlhsMqlVTI9Elb7cfnTq8cQ3YqIVliRsoF/JzPMsa0AAKvEWxxw5QRHrbPJ",
-	"Ms1IYwHcdJvGrVPaR4H6uqfLseLFtnhwDkkO2O6Rv10RETtBoTva+WXdZVTXt2gjrx5dtn0rhF2LNz/S",
-	"k5vH1wwy7ZxAtId/w/W/cpN7JKduNQqe+LMncdu32Oy+BGrsXDlzBKx2w+EWRT+mzy+/Q32fQK7PdEY8",
-	"Gjx59unlc0z+tHNX5R2u9MpOUIvxmZyLkaCGxPCY6wEUL/s8GtK82d4bPqh7T7u2ACMBn9vJHVQnnKrb",
-	"RIpJxhMTk1Jk0F2h6c0A8R0BEGrl8IS5uEM3ca77ujviMihJl0YmXQNW2AmHG8S1v9xc8USWRUtq2xop",
-	"/aQwXn8KAC+oN1np9B5g+6AEcjk7nYLI6quextua9Dt6448CObjhDfIttXZxsrdIOlqhYM1nj5MoZTA4",
-	"ohjNoebQSNeuV07IsVVf7RHJQQ+rekNAnNnBRfwEHc/usC2KJnQk4gtc4h4m28bk2fHh4XPgGW8Tk1/4",
-	"uf34BQQaxspeCSSRQjCAKB6JjNF71hIRYtXtXWuqRbNPL7SFAPEwErV8iJrdlT2IcgVSFTmp44UFzoDR",
-	"Q6vgKTKni5GYMcWcUMMnGlINBvDxEfy23Y7YmnO/lzy5C0dHLkvjCLcp+NtsrdruMRu5Pqrk2afDo+cn",
-	"iCuduMeDMSUIfmFQqYqGovJTh0P9fr5/9XKwLWBHHxkpE8PCuE99tFEg7v5/PJUy+od5xm5aO0nMTMly",
-	"OmudtYb0QQYLSVinMYQTKsCt4CoTXUZ103MBX6X+iGvDCr2UR15f99FIIIo4rFBx4/QKBknoUGtCjWF5",
-	"YapGP1Vhq3EVGD5IcQJG5khQCPLye8RXgzFSlvF7phZoVfnOP4LNaVY1nGFUs9MqCFIonljORskAf2Du",
-	"BRd22ISRZ/GX1+dXH9+9vr28envx+jp+XrUo5ebEKkSw7mZNUGblVsNScOXTz2L/7AdpLpCg8XMrMtFE",
-	"VqU4HYlCZhkQErAPXDlo5MK18EVFmao2Fe1GV51KXYfSUxdkAZ9BqaxRD9cQVvt6zf/Ui6+IFBldQMdy",
-	"V95rmR/rf7HHK/TFaDZ6rfWrDkeS1OZJfayyu/jLsjbRkkyo2hlGG/KId0fDFDsL9ywfzX/JUgm26Dyd",
-	"N5vPXLv7ChfON+K7mOSMYaP93PVMcen61EObQbBOMSwgG5ILzzxNcxhHVL5ZmBgJJ8Yj3y8PD8qQOKef",
-	"qk5bksnkzi1fapBnZK4kxg7zDpb6b0eWJ+QqP0UHY7mN2SFvIdxLU/6h5LIajN/dmu0iK3EB0ZHnjNCv",
-	"XD8ZDyrmpv3hEFPgZrHSRkNsHZEVhZc/Sy67ts3oPHdL+tpGe84l8wFF0dnJgzCUV/6N/y3iX5e4lkb/",
-	"PESMiDyQBEOLvU9gTFni7DhUCAT/t6AUtBwoC0IJBq+hCwgEMu0fLq8DSTf3UH3ayKJg6SkaqMBYmPhU",
-	"qzMgDN2INJOC9aG0ZuxuxwfmhlmdAFdO4ZyAI1xAEiOieLTMB1cZC8t3jhEQxVZIj8SCGUzKgP7lkTtp",
-	"X7FvoFO/uLIcJ1Is463geR0N3cVi7bORsKqF8ACmpz4TrtmqDg90bGcHcACrQQ9J3fvFboaUAhz/I9H0",
-	"/ENYr2546DtU3y6YiZs2WuUaKjIqRBh84pqxu5pZd++PseNf4bh/dBcVO3W4ewqmZVHjuYRrcGPNMSSz",
-	"i9vrF4mteBAQHw9TGwK/9pP1Oj725K31O1/DE09JTsM6XcJ4WUMhkztxSakUAARXF9Wu/MT2hoduWCtK",
-	"wJNd+c5UXKt1QuMEB1XrZKSckMuP1zeRAyFtglNLkS0AzQbwPe6EnAMoiOvRBP7aGRga2JwGtUZsEug7",
-	"KjgHyYxaXpqWokM3/Ixrf0rAF5yh+6RJUlS48hnbmeGBznLFEDvA0QPtNCDUxGE02Qdzvswhlfm/07jC",
-	"ReNFl1yBsf3XNf/GzheG6fjUdT/TPo6gjLUnLkt3Of2H+A/fCfLy8w35XqrsIY6IC6uR+OtervfGmRzv",
-	"mUXBTsi5NRzOMzl2/SDfTvY+SMEwHe6E/IcLqnKjG/7F969exqv9KGPNRBoPyRn5fPWOJOCyR33Lzudz",
-	"y+0qI2iQcjISxwcvsP3s3zAyXqHB+4sWdgob+WLbZv+AncJ+LyWRWVq1IUBYjir9DjoeVG0H3E/hzDkJ",
-	"C6Ac0szQjwLnRjQdHhM2byB76Tu8tE8w3OLOrYvpI8fMWIYpImNr8etOlooqdHJEA9Fg782x+6iunakf",
-	"G0zqvCL+5FZhestw1F3e3ucIvDOHZsh+VaDXQ9EKsNmzT4fHz9f7VPFBOCfoXdX8G4MB8RrCn3nkD9dn",
-	"VLC5z6WxbwegpLW4OSXHhy9HIi6FLovCcm96m7OU04ZvFJEZ0EPqDV/qA30racEB+XVuKdqQYLvXT3Bw",
-	"mMeFmP9/kZNNcVY5sIwk9iTuQmDCCzalpFRkKu2euuhMH8cofgHT+sS1HYpO31ykruZwzMyFnzF2FizK",
-	"VHCw4CH0BS7I1q7Co7YHqcuKTxs1HGuOCw7vepu4+rf6OPK6lqRZfnL4koTOwrNWHhocOZcl/3yH5+TC",
-	"EegPOCp+qvBp+YNTYemivkjwyq1umrp/eVBB7GTye87mer2qV8eNkkxalk3pwjUVsaa22APAQF/N86Fu",
-	"/awrDClZMPRXPbs+ej4M6W2/wjqetETNTtDpKC531JL773JO5MQ4Tq/jeHMApkpbOrtd0K4VMhei4cI3",
-	"um7tBzWueCsiXimhpJBFmVHVKM2SZCZN/buOXYO5LFl7pexeeDieHaR4AkCQlRhsHiAoPMySUnGzsAR9",
-	"iL4PoA3G4OSfv3WUF9OC798fAmHdcMvrf+/y9IHvMz5hTSv32aej53X401ljq6WnvzBjHGKxE39cQOQ1",
-	"IlapqUdwx3V1hDdcQLqh82U+u3kZkZu/PG8WawOqzuova8ak9U47roQNbq4fjkoURsctoI5P0aTdMRLb",
-	"uTcAElv92FYHu4bckMpcoFXyqCbvL48blb+QNbH6+1YCLeEiamX7ElmaxhhVat/KMJ9caA1h6Zutd04I",
-	"TXMuoGiaQUN6H5UssPgU8kgnpIoMfj5/9/bi9uPlNeLNNWqgiy5qZnR84m9YbQALf0LinN4xkrJcOtsm",
-	"R8dmDGZ0RODsgLM8k7JwCPrZ4hRcZKD+121jGoDjdByiohMB6E2EHlKn5PPVW+3Tp+z9rFhGDb9vDGaf",
-	"txOHOFQqAkr/mGZUJNDtGbptJzMG/CABEtINNGM0gz6OD/9fAAAA//8=",
+	"3L37dts4tjf4Kliab61KzqHlS5zqbnudNeM4SXVO5+LYTmW+adWYEAlJaJMACwCtqLL8QvMa82KzsDfA",
+	"iwRKlC3n65r8E0sicd3Y2Nff/j5IZF5IwYTRg5PvgxmjKVPw55trOrX/p0wniheGSzE4GfzKlOZSEDkh",
+	"ZsZIzgxNqaERmUhF4neTvQ/UJLN4OIgGOpmxnNomzKJgg5OBNoqL6eD+/j4aFFTRnBnX1ys+ficuqJnZ",
+	"D9z2U9gP0UDQ3L455uNBNFDs95Irlg5OjCpZs4P/odhkcDL43/br2ezjr3r/FR8P7qPBt72p3LMD2dO3",
+	"vNiTMCGa7RWSC8MUtnkfDc4zXrx73TGOJOPF2oEU1Bim7Iv/9z/p3h8He3/b++37YfTz8f3/GETL69B/",
+	"UG/umDCrmwFfEypSknJtqEhYRP4luWApGS+ImUtSCrudiVRMn8KGXVBluH39H2zhN1GxKddGUfu1Js+u",
+	"Dp/b7QtMn8Ew1s2ffaN5kdlnjw4OD8lHNif/U6pbcs7NgnygipqZFDc3b8ssG0SDnH57z8TUbvvRwUE0",
+	"yLnwn4+XV6uxWIOTQWvIwzduXPVy8ryQyrgdmQ1OBlNuZuV4mMh8PymNko3/9Ywqlu63mhzcb7E7vzDB",
+	"8L3VLbqeMTKtfidGEj2T8yE5G2smTATrLwUjZkYNKTK60ETIeQSban+jQs+ZItx+bcgtK0y1N7+XTC3q",
+	"zZm2jlzOBc/LfHByWC2kHfSUqW3orvMg8PTB5/FXnjL57vXSht7Zb4ftrx+yi9DOVrv3LmV5IQ0TyeIf",
+	"bFHNFzlhPePGY3v2udZiN+j45csWHR9GLZ4wGn07Otwbjb79hf32n49iCe8mwGm7x+tYcddAXx4ePaL3",
+	"91RMSzplqwR/Rl6dX5DjvxBDpxHRZTIjVBMmiFSkMHuvLjt4S+Zb7Mtez/b+L+Swv30/iv56/+yfeze/",
+	"Nb88jP56//z7QfRI1vue59xUq7x05jL4sTnClE1omRnL0IC/uUPouNsOjuQFnbJrecsCvCYW7Jupfo89",
+	"ey/olJExm0jFhuRTQX8vGfKXqZQp3Nv2KU1zRmB6RIps0cVliqr7Dro6Pvjbz49Y7s8lK9lH6CvIeH63",
+	"v29zBf9W38NH0c9HjyOGSyZSuD3XjFD5Z3pelH85OigePqZ724kupNAMJKmzJGGFsT1a0U4YJzfQosh4",
+	"AnfQ/r80XlRbsGuU2drU9tpeW1STCVX2P0tDCc0yvKwSKRKmBEtPydze/9ywXJNUOnlDwy0WEDZDI3GP",
+	"7cMzMBAro+1sgtBYYH725rby3tBuxoWS44zlazot8In/3K5z326g/zOi2KTUNLOck5IJ5VmpGIzmsiGq",
+	"7GwdWo12rIcqhWDqUXuH9PTk1GlHizLFwwd77w8sniy87Wqe/rLJ0w9CPP3MGJYXKMAoWTBlOJ5SJlKW",
+	"ngUk+g9cay6mZD7jGSPc2BXXQ/JpQijJpDZWVjwh8xkTcJIyqTWZUxAOecJSO9mJVDk1g5NBSg3bMzxn",
+	"Ie7ClJIqoJtFA1HmY9b8qTEhWZpE5oFbP4VxJTLPuTEsHQK5svQErhd7zwyJYkYtTtwPTsBVnKWETikX",
+	"w5FQLGNU25eAwanS8rGIUEOEJInUZghLcEK40cBVmCIpt49MlPyD2WNifx8J+zs0VYvRTKR+nYhiiVQp",
+	"S4cjy6KZsNv3z4ElbdQz7FzsOsJAgYkbuAH9+AbRwPYz+C2kotjm9u6ospeBtu06GrismndfvMZe3Ke3",
+	"vjP/uOuz+lh17b55DyO4j/BCDNLSFRcJq2lFG1aQGbXrwA3zFz/XhGKL/WlHG6qM77PfK7hdIVtA85L8",
+	"pye+Zh811dULLsf/YomBI1am3LwRdrVWThlNwjrZB2ZmMgXaULI0zM68vo9fv3n/5voN2acF3787RIVC",
+	"75+AxrMyL7rFGkyUzFcH85EZuCGdsJZknAlzQqggNE0V09r+8u7i7jgilOz/fOw+/jwMdXGLCky7h3ep",
+	"b/zs4h25ZYtTkiObsd1IM2OKzOki2GBO05CMX49sbvVWe7Lsk8Em5FzgzgeuV5AXToklv8UJKcWtkHMR",
+	"bMUSCdPmXRpuCaRXLshYmhlhwjIWDRvMPaOc6nC7MmNBNqgNNaVe7e3TpKGXVyvp+7FdLyw/yr3EPQhd",
+	"DLpEAl5p/atdTpCRLGES4CJt8uTpf+UTNZ3+kU7yP8z896PsVoj59OiFKSRdneHS+aJwnmBH3NwdXUb+",
+	"tNSDay76ytFra+/UnsIhHsNHKvDQFIwbjvZ7rgP3J4iTrT/WCQkNHnFfzYMqReFzS2nazKGwxxAresXH",
+	"LQHhb/bfJrXvlaQqfaUYdeyxPc+UFVZUEMkiSKOKUSctrZKvZf79eZOldrZ58o3x+Hd8V9VoNpBKIoUu",
+	"c6aGbtJXhhr9WKKxHBQuwn3fPAwdFvdcliJAQnDLr/JK0FMsDWXMXpLuWNtl80xUw0ls3ZZcmJ+Pgwdd",
+	"ZinT5oolUqQBZnI2rZrFJ8kd13ycMZIzrem03U0qy3HW2D53Wa5sEkoW7a6DBGuXp8O0XDGisX0IjJbA",
+	"iJZu2MCbrxbw3pyNiWUwP2mSZDK57S9eFJLr0LV9lmVusXKQCnMrD788AEtFHzZwge0GWACQTn9+AusG",
+	"hopQY0gfgc1+KxUpMml05Pc8o3YGJOeiNMx+jTQw4QoV5P6jucLrITSchOINt7kNeNI2oZDQAkQBe6uY",
+	"s0fP7M0n2Ly6w1Ha1EYqOvV3ZPjeRbFqDd3hA3al3FHQhConMqTbLY5TElfXBqXSLTf+K4qyK82FblpH",
+	"WHVP1cQrMq8Jxu9VvQGdh/Y9RebVPo2ZM8GtHJyiUPIbz6lhpySx7FCTGU9TJuq1NVL2ZGn+lbAgBrRL",
+	"XhxVjEyKx1H2B+wueHPTkCrqBDRPhLAFHSQII1xt4e9yTnIqvH8sJwkVZMys4sj4HUuJkPNTK6EzbWBV",
+	"CR3LO0ZeHPZawmWVhwIbdJtXD6ux0p104BcnIDjAvKu7b9Og+ptAK8NBkDUQw74Z762ite1vdQP69+gs",
+	"XzpgkujfCA8oDleGLnRt/C6F4ZnzasOy2nmkDASBx4yfi5R966TTZFaKW3COSGV/GT5ocyY009iXZlvp",
+	"5ltMw7B8nXJp9/qUpCWa8pgmM3rHqtV9zAIqOV/t+FLOmy7sUoCsRi3LiZHHxo/pUxtWrMrD/d+/82bO",
+	"hzWwrHSkg6h9pltb3ckfUEgJ+OigJTLnZgbWtIwKFhDvUpZkVr7+1bIknnGzaEiym8TS/msFvW93CcMF",
+	"uHwl9O/R3xwP3d2Clhp9LK6FsZQZo2KbJqTMHkdgfk/OZ1RMwybAr974JwWYRyZSJQzMNUU5zriesfSU",
+	"UAhFQNGNA/O2b/i9h1dBxSPsDm3/O2UrdyHaWuIxbuB9lKEHHjB3CcOmVNsbGly05lB4Su48jk5KXzVU",
+	"bmFFrHUVmqKfkWYXrdY2Hh7kICsuk1eLBluQpQGucEpok1l4od9IYliWWWJxFrAGs61nrRhN9QVTuEKh",
+	"GxiFNGdo0pUyLOx3NF2mtw4FOBroLtqxslwmxdRSNoi+y06Sfjo1SPO62ueleVW70r3zXgvrkDSdfgCT",
+	"x7bInApzSuJ9WdjtoxmLycz5Wb0DtU1FCeOZJZKg52aSSdnh1BF4va7+YEfQ4nLN32Zhk1RDpdog97rW",
+	"sf+mhoRDjar5YGedS3tN9W3oivNCHERW8UrjGbPEnm4nnDJFZjJLNeEmdP09lRDNg2Zsauqwysr682ip",
+	"899amHzo++AOeyNSHbr1ru1NBn4NDaqb09vcHu90Hr+HBayvllda9vkosZcJNqeZ3i3pqdZp314u9nbl",
+	"gKDB0RPk1eSdL/b/Ypm8l6wC9itGkxlx20domuonlFx4df0M3Ar5ia5oDN5Q3zw8YRmnIr1OrluFcSw5",
+	"ZtLgrWC4yXq4F9DHCs92dvy18iS3ex6jOyFolpLaXQNUMbBMJJnU21oRvZPm4VpHP5cDytpowqLK9DEp",
+	"bTEERbloCwnbqy4uMmL1zsVAAo1rjU/tdvgzid7AR1wbacgZ/SZjiY+JKItbxooG495+gR6tXvL0UcYu",
+	"q8asVRFW5bkluTyTRpPxgtiWViX7LVg2YyJ0RX/yDhDDtCEzRpUZM7r7+1nzLOjeurK6LM3qntG7sKrL",
+	"bL/52tCMvbcsNsCLXoM5EUMTPJPF45LQnBEjJawJefb58Of0+W4Pz7ZhO/1bNlTfbmnAAan94ax0rYuK",
+	"Gy+DVF6qh8thYUNBMzzJ0XhFbA0uW3Ecfyb9Wq1GmTXJJqpvs9A9eE4LTFJZuQSTGVWadblzudFkwjPm",
+	"pDSaEqoh0oiJRKZcTH/SEHHivd5f/352/fUXew2JlKp0SOLSTPb+GreM/Alan9pBKnMuUjnXe4dHLw9D",
+	"RoxEMWrWmqxcVJFmYovAtKRk4YidudMBNVN3LWN+gwNWjo11tPsWfREDtFr2SIForwskQIRGnrGJ+VQG",
+	"luO8ZLotu3AraEeVHmtmbAHhjRhvhJ/HbMoh44JODFPk6JjMZKk0xkMmYF1AochuJBOp9g9GBwcHdksV",
+	"TUzbddtYqYyL2wDx5SzlNOwV/MrGv15fA/FFRDr5Bt3IUoS9c5plk80SIzwVOiNrfYN+63AtbRtL2ySV",
+	"Kafl//v/aPLslaKaZ8/XBs0EO4GT1iJk8PcPGzGnGLtp5e0qOtQey0XNF/rFmHqG8Nm357+oo06rb1z7",
+	"/rMLPP3Nq0cYYNcnf2t5KxoJPI5J+gbrUKH63HsqWsffdhH7VfHKTf767riu8xkVgmUhViUrO7qugxaG",
+	"wSTLhBqaySn6ohv5Mj8fL+eLrdCZT3dY4vVNHtqPP6Ylhvdv4cV5AGMMGbe+CP67syG7y6UKzl/lhVuz",
+	"lw8Xx1HTfwGH6Cm4Clz7nbp/dfCVNmSiGjdpNdk+pmzPVXbOJTJe1Bwi40WDO9hPnjNkvNgdV+BpkBG0",
+	"FnKVMHtziowXO+ESkAP0hLGh5zI0SBd5r8/RMRHWzPxDH6VpPLekv4qUpT6Q31/uLtJnbi9ayB0BD46Z",
+	"Ma6c7Tt8vftmPHmEjtwCg7FwPFWOAQgi4UbHC8P0WyVz5/IJxA3KlDPwALm4saidXbbAmVjS7xmpBH1e",
+	"yx49ev9Tz4aTouxkAhdKJkxrqaqg0ckkL9gURK/JpFByzCJSaqbgG73QhuVD8lEaFBYa0RRMOekk8uLa",
+	"DBxPKMYS7XRYzK2zr4p+PlIwRWUZVRvPxWv32H00mLaS3FfXxC9h7zN3iS/AyQjFLRpW9G/syrAi3NLS",
+	"EW1MozHmFVoJEGxr2+sV9CONVk5z8OiuHq8Qu3hNF58mv3I2D9yDqbseWld+OL7Nvb9tRJprEN8PDq9J",
+	"8e2s8oODg8BQXtfktmS1tavcUw5JirLnk01a7PG4kYZmvZ5dWqhl+kEaGfgWQ0sH4dZ9r6wltVJbcSK+",
+	"pAmL2/pKH6yNVZv8U911b2nCAtNLvBt1lXfc0SwYpqTBZCHYHCPjUybJXHHDvLt2/Qix1ch1vCEtQTOq",
+	"khk4TYc4gUemJDQahJFBo+sCnmd2rhAzxwVkUkoRYYz7BOhMNMJnV/Lc5BZRzDi9AAUkqOjsoiXnzQia",
+	"dyDhzMyYZiBE0CyDuQeMrvfRwP7SKfZ8ugP/vYuhsI8ioApSTFgQMXT66AkuERo02Vi+yO9Ie/iNZdmW",
+	"GPXuqRHVtcApDSX8xaXQZWF7ZekNKGJxROJEQpJu/YWQN3BKb7RRjOZxNBKxkfLGbs9Nwb+xTNvH7Fc6",
+	"p1nmP2RSTP3f8CwoT7r9PrZZNZCXyezGw0/ZL5lI1KJoDHAkYi1LlbAbZ6OMyTPIaMnk2JlAi4wmVnAG",
+	"45f9rSwySTFV2G/Wc9sQF3c04+lN4swJMXkmJ8R/OgHDnDNySUWuLq9R2E5KpuH9UqQskSkdZ+zGsG9m",
+	"+X2Uyr0dliRU2BbHjBiZpc8jItVIxAWKllxMb1Dxi8kzIU1lbfrJistlZp4PyQepGMnpws6CuUTn6rpY",
+	"2cygrYAZyrPN9wAQTPX4BsJGPdgT386gft7By5esamKJPdaQGCsxxA3jqjZSYXB/VKlKpBSOeCCRIcxS",
+	"1lvdweDItXmw1f2/rz59JFx763unpf0gnDcLGBJrszUOo4OD/mlUl9hiiO1DZ116bFMoW7Jx0yyrQv8w",
+	"hNtqODzpyJ6t9mTdjoKyiFZmmi0bhLok34pUmp3U82osZ0t58AQQkob+W5ZKsEB2ejgd/OvMjRvVR/qN",
+	"a7TmI5PwDMpqyW73ao0mIixDj4D7ycVq2uWY0aJgYhuEiE0K33YWFrcM7wzLg8InRiX1G5mRXevG0Ztx",
+	"UmfXBZbAclN7yh3IhpY5w6e4JrJgou8SrdMsXU61kVV8Y7e83FyaVRFHYHKDnGAgtsHQhLAdqX9GtAMm",
+	"CeyEb+tDOPM/yyozU0RopiUxdXgNJq7PSSqZh9rImdWcYOzjxZKzp0lMHdGKawEu2kFncBpZOiQeQwXz",
+	"edAinGSU59tQf4dvp8isjJfaC78KMKX6VkPkCDdkwVoOHve4j9BqG3HbHuB+NtzLUlxUbV6WorLnXpai",
+	"NudelsLBi1yWomHL9QF09fUBd1AYsYNyw8X0KhzvB4A0OKcavtDuA0K6oC8SDhparixVsG9cG33iApzm",
+	"1ebxJbtb/yPnwt2QeGrjcouE64/Bw/ePEGt+gGsl5PR4KxVR7E7ecjEdkjNy6z2zGuWL+JYtbmKHUcPD",
+	"ebLhUKImrMa6c/4JHoJVu5O3fSCH7BG24+SagMTb/8R4JI1lX3h8KTMWD8mZgxqBVBS080Ksi12jBlqP",
+	"FVpTWSUaWLa+WdUHL4PzOi6hW9R7uQnDouC3bKGHCO74OAwLbAqG+Q+22IWHwo7qKY02773TLYj0wjSR",
+	"AtGCwPashgSjKuUEQEvHNLkFGRoFrtofkFDhzPmBfIVGGMtqKEfGi45fatywVaVFzoWVj4I/5lQbFsa8",
+	"KqT/aUVGbkzHmaC8gxEBdT1Kj3NaEKqJllJUkHiQ3lmpEwVPTImBD+mWkQ8Nk3jgF6kWgNQQ/BmFxuBP",
+	"lZE4cAE4eNFVtaGo8ioQsbaPNQ5mVRvLsfUQJYYFD1ClvAREMjap3Vm4LRWoQhNttxriKvVNaGLWxEgi",
+	"XmMwiIpMZClSIkszJG9oMsMhpTIpc3tkwWYp54Kg6KODiVFWXe9/+O2SvOUd+A4rd3omy1QwrftenziW",
+	"rq2AfnvY7dd4y/DAXsMP37e44koVCLqI9+/2v/P0fh+Gvf/dTuJ+/7tt5D5GvDl2xxqYpjDUzfTpbg/b",
+	"Z3vI3rbftUBBCcIBcfXh6Oyb6cC0YoliZkjeVbF2embpCvHyNk7oFu4xaD449E7oAGroGlMGELtgLNUr",
+	"maO11QqdtPfR1ilUOwQYWI8cUIlsq5LctllPEAuozZtORMUG2leHF6Z5fJ0sMbRTG4K7eHh32E8Caq32",
+	"mk3fhUCyDpdjV0LJB5kzEYyb6HS/v1UyX4nCcTfDNlE4XRkr2wfEbHmTInic6Sf31oE1ON6osTTr7tiP",
+	"qE82trrhwz1cguI/DOICfnuHr748WCWAj2zuY9bCtytkGK6kW/aJTqvQ1X5uoa8OD8ORVK1orUBrq/Ct",
+	"Ha7eDQFLwUVm87dccD17wFqAR6JF5A5W/GW0blFeHKydUzRAxfwJGn5AmFhowdxlusVKhQN9AWuLSQfU",
+	"tiVxb6lay834WlYF7pI4WvpqBx0tAz6vXZ8l4/qMJbcsBQvMeGH/iwhY7Zw8Pabpss1u4uLKXQ5twN44",
+	"3TjjM7waxoiJ2KM+ywSOSoehj2bZHqDItZD48JX+FgpPKmvKjhwG9bFvG8OPnFu1ub1Ys8bni4CByq5b",
+	"xw5X+ZTbMInK779ubMjra/f+xlhI99hyUtiGSLHGo/ZNrth2o5twMWWqUFx0iMOoxDL1k9OuqLptFy/A",
+	"7AJfcQIiR2huv+F/MDSy8XyZHUC5jlVzgOJScbPYjN7unrNbT5PNbMA+A1lpf7BXXoNaBm3+o0HfGSNG",
+	"gg+3gXhIfuGvTknizjVoA9pgigtVit8xPSQHkPwB4nkLV3dF/l4PYO6DJdZN6to+05SY1j4MD7VSqTdf",
+	"GdWTK4EXnanCHwEPvUONoc6Qk9HkFgyRllYwVABtkCiLORiUgOEqHCNBy5TLGyHNTeXrjyPivjaqFAk1",
+	"LI2H5M23giXGIxSADbTt1A20tN5Fv+7ye5T7/j4afArjN38F+59DaaRgM87pLdMR0Qzyi7wJkCpGCsXv",
+	"qHGri37VJVhjbeyc914MonCRl+HN/3Hyn2traV1QZf7OsjSQOZC+DDid7fnRZV5XSVEmAghpqtnPxy1A",
+	"S6APJlKmyJTeMSK6THfd2PldOOd2bKFVt7O5lldMBOazDqE/aDM5I1dnVy7NFMzhaJuEQBiYPtcwfywl",
+	"Juu0SXAoewsE9RaJzbYUPzs7muDsKojXZaPcZoU95GNJLdsbdoPJbqfNV6AeWwEuB8Ep1mr/65AcXE+t",
+	"CWxwYFQgyMML987OYJVhrNjqLmwH3Ui8OzMdXDSu8OWDL6V2JwDdnw7g6tnnl8+bztsZn0JZH0szGRR9",
+	"mIe9tMvxTVXfOwtwapSfWYp3eXtO/nb88i99L6krDK8RDasIUtrwYRfMKRFgbR0rKpIZkSLsC7B0Lc3G",
+	"ai6f4aH1aP9nmZY+VMpXPiJYuaUX4H+N6x+A5cdQf7DknctON8TZH6VixGOXacpTyD7D+BPIysWiI64k",
+	"EHn2+RApqzcuSsguSMeyNCfjjIrbjQzYoOHaG4XcnKsNjZA6wudGThXTYRS+jGuD2AUYTwqB2FjuiSrN",
+	"TtCpi8KVh90aM3uP5DR14QBUj4Q2sihYGhEhidf7nKcMGoN42agB1QXxc5j7AtBwck7oSLhsyzNdKwLO",
+	"QwdZM1Z0nsgsk3O4wAs3s1Ofe2zA1zxmtimEdiMyc1VhltPqS3GrX4fhW9yynJADF3HSGWwWuYaufb5B",
+	"u6WDBgJtkVEB4HrtqhqNpgqmkiC0RXNAdU54q8WIHB4coGgDg20EjgHrqWSijEJIyXDQWcvuYGNMnR9o",
+	"1FzG9lL0iRqF6MxhRZ67YK3QJIy3wkl9OKB2haTNBZlkfDozW2Bqd7rAOoFGWzj5od9C6KJdEFbb5r0E",
+	"IauXIKQqDE03zBCzgWXfhUDRCca/M3nis7+/QvqkIGDEA3xGIYklNMuRQJ2g1TUQwx14w74ljKUsjU/I",
+	"8cEL+9xIxBh7fAOexrjmfFJkC4SgxliYrHAYDsdHf6t4HuqRGLM8EjGUjto7mxim4hAzy9jEdCBRlskM",
+	"eKI2PMuAM+pbREXqSceZL5a5Bc0vadGtlbCMCO0+MG8hS5Gw1N4jloWfeqTnGxesFjceGgmp3OXj4uZZ",
+	"ekpiV2vhht6kdAHt45VRPRNB6eQZIymF3P0v1+enIxFDPErVj71axgy5c6uKWHP0Fdi/fw3NLXX3Axfm",
+	"Uv3eLwYQSPEKOnrl+oGvwISov1Z9wZcfsMOz19AdfHVu+/xad1kzUlfBEp6CCpddB9+VPQVSCp2WS2cM",
+	"28JOfc2bGAp2gakgUHC6tlc7WUEhWBOGYXARxO5kvqzJ01WkBqOl0uatojnbymxdeSYfGPfo63C3uu+V",
+	"egEbszO1xLb2JsUTv4XdmoVLzjTzGzG2Ck0w4PG3olELZCOwWVtuz0dgwxEpRca0JjEMK7YyEvT7qL0J",
+	"HgqXOLEaTINOkpXVmPI7JqJmeIVlOhAEEtQmvMpXk/yYj28MxWq9/TN8AHGhG9jm/OpXTLNzWhcy2cNT",
+	"lP4hWwXu38jLkAmL0Kt92CMFA7qOtksraleD9+u883rwy164p3eKMUOnYfU79vW943DkS8ub1s/slUO0",
+	"he7KrXCmXkt+S963fvEiGMuxpozLEzve6gm6dQ2f0XqLe3G2nIvmt4cPd5U+ZMue3qO5doXCojsThtu/",
+	"LxndnKHl4Twem1/Url68vSKwu/y0oEoRtVel0VuYCn0J8dW7gop0ztOQVvoKrBxMEWfMcA7D8OrOmFVR",
+	"OwDhHVVtrlFejaRfjSN8vOo8aswmvAw1Qsg2cAINcJP+UCgXTB0eHBwc9HzrlofqGZx5wiDPxpkcR2hZ",
+	"jpBonoPm5qEIU0ybsWfgGYAaRHAWIjDeRK7u0PMheXPH1IIYtXCGhrbbzPYyhNc3x4NykVZoCKvTrpct",
+	"uBUyY93aL0+BuiFrxKhSAyYQN7OhVdDYnKn4hEAwGtNDEntHfnwCCjPeKxExUoJuO3KJlyDs5UMS212n",
+	"RtrnaZZVz2OZhKgqnWAXFxI4WgoZ9j/wMfDwp2+wb86VzNivvhn74UvdlP34qWruPhpUhR42F0qsirP4",
+	"gg9BeKO1/B+yiTpjIa+BXakpMwhsrKYQrSvVbc8gyHGZ3fZtnVk6rbBW+8C5rCtXkUiZvZbzLZHqNhe5",
+	"6AhqdjtAnSUZvuWaoMBwSmKsVRH72jgQh+Edpw1MOzvqvbQtni9nMgZW8j0VrrohTVOWkrLoLVUBuXVa",
+	"v+oCHkvzrqqNUAgqL7OUqLJj1K7SxxYhBq0qIGt6zvgdBuZ4aFOPm9snU9sMom1KiLROSpuyV6mtWbix",
+	"o/RIY+FXDjtWGgnVHa9NxN4bAU6RojQEUqgs8UE8yCmhtY35sUbkH1KEtmmrXga4x3L93lI+gfTrZVjm",
+	"PsZrV4DnDQ2FU1eVfuyFZFhOrOKL/iKdSQN2PaxW7mgwZ1SXqmc9oGiA7DN05wOYG+SxujRgXTHZ1cl1",
+	"Vp2sqMPBge+y5CSejauNRZL8YpE58IQxI+NSL+pMKzgWp5UM40rq+JKiFHF0H+hNcLW33DIvF+GCdtzB",
+	"WqboNmG05xo8u+C8vGQaAp9X8l94+j9l+cFu10YdybbzVaoUAuB66D3umEHCci8laFKhRm2EKdLbK02d",
+	"hXGfRluqQQJwAQQY4J5Ih2puTlB2+b0EwdonrmP+JpT81obRtFmKDB7KQYBNm6wrEI4bTlmtI28DVrhW",
+	"jO3q7y6SNvjj7+HYATrdtgpLXzSqz3bRdg1GdcXYbV98FDzXaE6czzjGnFQJNBAn4Fin/dybuefBpNNr",
+	"tF8GmrX8OMzf6yzjJVxQamYNvzq2aST8PSTx/25n9F9xCx+gzh/2gtrclauFRUBPIMZkIAiHc/dzQ6gm",
+	"U1qEI2AKxaxWtGG6vtYcAHUxCL9wRgnwSg7JJSuYx/zAg3jioz65trcDWshIjCuC1etoloWWbem8uzWs",
+	"YFRyBHLwAw8fd3br7AXbRtGbTirbnDfWP4GImo5xf2tiPb8dRIMPg2jwf/bUTd+yHEuGf8D/Pkrxiguq",
+	"Fi3H3oqJ/Aqsojs2j18tA1dT59e8cfnnlRKeIu90YGareNbRIKEiYRn+7f3f/YLvrhwIyI5cXFcurLMb",
+	"cGdNBmunWb6/hTfMBQF+RZXC30xW0HXQArqORXNBvU0qdvwFIhOc0NSTQ26Eg+pG8HHFUvpPugLf6Yyy",
+	"7YNg0w0ThfeFXRvWfwHmVeGxLXCgNiDUhFmCxzJeS3brSm+BUNmodroJwXo7wOgtAXhD9NB3E8OABdUy",
+	"tEHYQujMXeu7i6AjYA1PGXN0vQxV2gJafmSO7rUXBrf0HX0RlllbsX4Xa1i3dinnT7qY7Z46CheuGrn8",
+	"5ROWpBp1PrbNF1By3vVWXTStJx4eDRoU3rkMuKqes6spmNz+pEmh2IR/64msZFwGUmu+1RQayQpu5Bvc",
+	"9dAcxnPWu/LYK7tuFObwpYK8WXJOfiu4YnptsfQvl++1r2TQ85bmSofESInIxHJCYs1EGoOl00pFGFV3",
+	"AllF4Odohur6gD4EBmMC7NLLqB8tXx5mPfXLvfBpUoHDZvf3qpmb2MOwZN/Raypbw+91OuOM6iGpCkjg",
+	"jcGcPnfQEemc0UWYwq3CAgKN4GLalnOctjZ3SvsqBGhDZdMs5Mu7cAN36LCuNGDkEwykSpmyCly1hb2N",
+	"9o3crhabfnEUgPfpThV14TjzmcxwcU/JgUNx4xVESnfm5wabS93xMl34PXeE59bPH4KoccQaexdkyXBG",
+	"X9kN3FZnEyH99Rd+x0hZOCuvL7qFB+vEA0VSB0NnF+xxdR632JkhwWCzBuqhQ7CpYlrbaFbrc3UPH1wF",
+	"8r5zG84bkO1b7MTG3EqohYzJhQ4RLeN2W2aQo93IuBySr96szLKU5KVGAGyX3t06XU2Z5Xit6HPULEix",
+	"XZXJ0Fp1lD0OIPBvrLewzij4kNpePe2IW47yx5QMe0ycWxM1YPX3ou+Q64CYpWsAYOst8aZc1zbFruzU",
+	"npBAVY2zdc8jJmPDOtkbLC60kzldnENgxdqiDCShWcYUYsfD44SbUxRDuEHEXw3Z8WB8rXxpNGVwnOsQ",
+	"F0MSqQ1WNuIuJyl8/wpI1u+vNLjk/pAA0y0qlEpAcAqrOS0GYicyz7kxVQaanYFLaqRJhxPvIQARRSOz",
+	"bv077rktQSVAwNmGY1QG3W2i7Hxg2v0GUaWH5FhZedYr2fahUN2OjaxrHYTXQ8AnGuFuD2IR3cXu29y7",
+	"UT6kZtrRUpWRVtbVoEGRtZGpOgwN2otact1q2b2VCL1JgWaWilTapfmAca+r0Ac8bzeRtP9/Qrt5SoQZ",
+	"WO1/T/CWMHm8e716po5+bpQhjoiiIpV5O/Yxn6jp9I90kv9h5r8fZbdCzKdHL0wh6RKICN3742jvL799",
+	"P/o5jBwCg9iFNevB/vTeVqzOmnCLDi83FEF4cUDsE+TZl+vz53j/Ae5v5GtrVYWlek2zUZ0uxHZXqqn1",
+	"1DjxxQgnszGbic31EMfwaF8PTAQWt0nWSzy+HGc8qfBuFNZ0YWkzGz49bZhvfFBbqxwANALFRfBtZNx3",
+	"tFUSao1z69cmy9+Rh+tr5ddYoilIvXkIRLLLDVJmzKgBaTGIgWxJ82pLU2dHjFtHmmLdQegs4cR3ce7d",
+	"Ej7dwcfYt9LeBFe2T4eQ4xtdPfY0SZjWBJ6AEEMqyNnFO3LLFm1bBJbsQMMcof4F0M1RBZeCUIGBvWRc",
+	"GpJJWVjB+NRV/6C3rAI7L6jWc6nAcf736+sL8opqntjNh5UCIZpRBfYKN8OZMcXg/h4ciBMZiq5De54P",
+	"IQJFQ07InI1h3Bj37aql4hf/klywlIwXLqx3OBIjcT2DmHvE6PZxvIj5deJiKtQdgMvZgWGrSpaG6ZF4",
+	"Fs/Z2La9D+YBQbN9WvD4uTfQkl+kt2o8i9kR28cP9gFV4ZGzdCTAymm1JAiW9mETgHmxhObmVSnDtHG/",
+	"oikS3hyJCvlkwgFxHOb4dSZ9+QSrgp2QOJWJ3veUM8zTeEiODw5JXApamplU/A+WxpV/IFEMAvlphnbP",
+	"kQAfYgR56vFEqjHE38Uth4KygqJ95JjEQpobyMqNMYy6CQUiBRQkGwFEtGZsSGIvBJ2QGZ/OILravubD",
+	"83HjAIwFuakHu/EZ9XpIXlW4M3EiUxZHTnWzXyADi7GV5QWvwr1c+PbhAamg4ODOHC8Mc3XAXh68cCn6",
+	"dMpuSkHvKM8A3o3wCUSxkTGimxwf/JXErpcby8NkaeIaQ2ws04UDCTAjgWB9kMFsex+Sr5W90IGsGKqM",
+	"C/CBwpBYJU7OBSmoo9sF7Lg9hSNBtQuAdfWSM37LIji0ds0TmUNw5xwUfSrI4c/kH/zVPi76CxgBLtPx",
+	"0d8wEePlwQvHF9qoAgT+J9SuTDMACMYCIx0zJkhiZ8gQKR+SMjKeMKFZDds6+PDu2sGEISvQJ/v7smAC",
+	"T+ZQqum+e2k/d1ItSqqDc7zPrB7ElEZmcTg8GB5AxHPBBC344GTwYngwdKByM2Ca+5CgC39OsWYb0huX",
+	"4l06OBnY++DNncsTLKiiOTMQyv7P8B1QP7L/nuMYNz5Y3wj3v9kLAM8yjOkIM5AaRS5oUWQ8gQHu/8t5",
+	"E/Hi2XQt1bVmgcEuM1bAnpYTTLLXDq7doQGHG65Guu8BqeBmKvOcqoW7ebA1X3HrjhHaoGMIwna3M6on",
+	"/2xHJg1+sy26Pdr/Dv/fL8Ua1TsXKJUl51ZXqCPaoYWfMBKGY5G0lgPHHflbZsXj6788P/EwGmM+jnEW",
+	"qhSCKccLYjplsT3q9o+3SuZYvyeGHY3Js7E0M8JFkpUpS5/b6dIpi0bCs0wqFvbLMR8PySeRQUmsKlh2",
+	"phjzoESQ/D0kbyvIA1cCnOdsJCYQY8uFkSt4S8aeOCPrybuassans+BRXCX6y9Yir9A+t0v8uwv/dKcX",
+	"M237ESNkNNuzEWoI83P7NQTpsmsaeosxg7tp7Fpu39SfjEusJPSuZRbtOMId8AwrtKhS6MgdC3u28NSs",
+	"4RHbcmbghLCMhdTBHI4mbIFU5PzqV3fg0EiccYGoec6HJbMyF5oAl4hIbH+x/2v2DerOApOgIo2I9y1l",
+	"i4jEdYp3jNhAYkESqjEJCvhRRDSz4zYowCYyz6mORkKznCcyk0Lb0Rk61kMYoz/19oL/IjigGbr6RNhB",
+	"XVPWPToSgE/nwYMyKqYlpJ3ICTmD8pd77913pyR2lS3jGizQapoND0A0EoBHdHBAAkVuoU9hWZyVU8Hx",
+	"j0IQr0qhwv2gGM1R5JgrbowVl+zIDTeLvamSZUGMokLTBAgAUYEskzs8OCAVJ9NDUieXNyroooaiWI0a",
+	"aOcQLevqCN0zHAkMbOYukwhUa49Z64P/Ty17hidamwqoNehyd7fGSNA0hT3zLXBjZfC/AekgNocTEAE4",
+	"ak4Sn3mD466QoOxARwJbrcVBe2J0iKP7krhtnu7ktFcyXWzFP/q5ZZZw6kNlsy1Z7Cf6rt18pfuPMXZ5",
+	"NSippSc7B/yTccRWOeEANwQjh92YBoimnO+EG+ICWlUWNzpC+cDK2hhNoBDA56HC0/73MR/fIwP03v42",
+	"4byG71sbuS23fTcBj23o2jruqrEGPAzB23Hq5JnljrlU7PlORFN6yzBmWoDUN6nqMp/6cwT6p5XAQAlf",
+	"e/sENYdfmFlathCFrh/88gF65Kxd9VgsMLHjy3SzAPOKj9+JC2qQEopwFZyPjKW64eav3bPNcf6kScwM",
+	"ncYn5PjoryQuFLisQKK/8ZyhMkxE5PjwaOkhXzHdR+BwbfUSjAFq7+OblJsd0v/DOG5fiQ2dPb354w+l",
+	"Pgw3INTVYaCCgBCpoHS1vTRPAdBBNTIj3fnMpVUcDZFiB9xuv6ol+WPoPChhvuUiJQtZovkGp28lPPhq",
+	"zMcndR0Lqkl88enqmjiUUix3B5OIic+4gnX6qdLp0P6GH24aZjgvWWzSETG3DIH02qfhHLy9jUJGT0PT",
+	"7WJJvQj6aDNdYmOPJuQPeHnomRUFP1wcE6oAe5DW+4A72kmrvqAp0mxGx4OT7+6v/XGJwcP+c1riIrLG",
+	"d/Ze+qP5xS3PssZHnTDB9qwetf9dleI+QO2g4YJ/qFJwVSkGy+vcVHeXpbDfWt3p5f61K8PYr3NnBnpI",
+	"70YWzb7RMNv4poafgG/4HfsDKBFM/DggNDnuD7BVWeh9WroohaBx6cxHQ0Fe5Fxa7URxpk9AQPNaS52A",
+	"6RB+0IoPj/hrDcG4R8JxPFcdl3xt2NRR5/Q1GHytWALAdiz11lanBUAxig6bzhnM6c9ux4RZ9LBj4o7s",
+	"yihRYd+6UDfc/7bLvHHeZXW6LTGtGJmXBu2gTUmsBS30TJoY7PPaeYZeHhyQXJ+C1S5OqaExFuCIX0mq",
+	"UriY4pMG5M5IVKn1UAUY+Tl4PkAEdPD4+lYTd1rQQZNlTvnWdX2howMwMjahxJCKIV7ZjIR9y/sOveRu",
+	"yfPMO8HQagpo7TqT82wBwfM4OWF0fSbgwVQyjV4hsAjYcYEzhmuSlMaK6kMSv6fa7MG89969jr3FwwEI",
+	"kCucA2Gi9mqOBLg1La/QQ3BpxEbKm3GpFzEZs4UUKTl6+bOff+gEfbVSHKz4YCN1g2IL89vDFvuTd72n",
+	"IfqubepRAx/erfRUMjQIeS8uTncnJ4CaChap8rBaTgTeYWSlexBgz7y3JHwUoBL6Om/LP+wDf3Ye5cu8",
+	"B3bwV5pxjBNxVfgt7e9kk5xH32F/u9uDK0DMXdmPLsn02hfVdReSq/7PXSI/3k+OAWBmMcs0O23Ae9wy",
+	"VmDBtRnVs+FInPlGXMFiy7rQ8d+MSFgbMxA4jiiJ+oyzJxFBoSZzH9nzcGe9+hLSHUf/li2c58mur92n",
+	"IYRnWoYOY3kvkyorO5TrjLKIo7zhYJ2Adb8rSbmKNXFhABB+SvO1LGL/+y1bvEuXbFNL+XR0AgXxFFho",
+	"UWbigrwkYDzyISEO+MnTsjcjrao2l7AoSFCb5VUY3lqBtZGV8nMoK6Vf2kkvo9ml389dmBxtU41N69ym",
+	"uuBEJy93lZ3+7Ny8Uepqrcjpi3MB4NhOWDqkLXm/iY9rQp8AqpiOG2DKLbDlGbcy3aZt2/+O/79L7/dd",
+	"wbR+epp/rS/pvzw82pBE3rSSLJ9IGFhFRSGNf5VHAtob11h9SrtqXi5f9vE7clEay8KaO41gfc3uOhe/",
+	"xnzsPDOfPdbgk5FzXWel45ZxgXI7WC2MIHKwt9W9hZViIlIHjrtEIcw7wjsKAd/Is8/HEfl8ePB8w5ru",
+	"f4f/7/eTjFG1vXkPFgWrXHTS47lt+nNVkq+HK8NRX11EYBcMGsyhqBk6SMa+a+OrEnUS4AVjt36CPSI+",
+	"fOWPmu6qyb04atYLP1qbrvqIy3B3p8IBLnadiy/gYX5xtIyGuZNj8l7KW2/LRWtPVT+qEuXpLbrtWR6S",
+	"5R9M6x2UAqfvaU7RhW16u1MEowGmUI4zrA/HG2DJP2mSM0NTauguduNjddOi6AhxuqD94GlGvdtL0rrM",
+	"Wdr3AOLjT7Oul9D2Axc24xOzGwGywvS1sv/y0i37UtuLpT1adtBK9goLMVUnQ07AYuXhsp1BlSuSUYG4",
+	"V3iiFmTO+HTWwLhywOJgb11Gux2St2DjowYihyFY0cffykJ7ywcGrzhtGGP0RuKIaNvKaWVV49rZDaWo",
+	"gmIBLi+gz/7CDKKFPyGPww46bn1Mfm6l7GK9RDwBu6CNCgZkXgE/13jnVHQbUMsaGKbbJK+gFInD06c5",
+	"nbIUTAtQiAZwlIliGaOaRUDybGKIBJtioJTlcCTe0GSGAASqfehRIcXCY1Q7U3DaZXVvgdr8uRWhJbSn",
+	"9aGBu4qB8f5gQPRx4VygAbmILoXwr5sIZ/+7kvMNFoUqX8mSEkS1WTqBvPVLOSfxhzfXZ3E1GF9vzlnj",
+	"4cNJm0Qw0rdhmsfxj1kmxVRbiQJSOzSJX795/+b6TcvJG4MxfAjRC43snPlINKiOaC4SLDW7vCghgsR4",
+	"nnUkGXIM2oXrq/AdHv11I2rYDk0fWIx8CiXYH09suDyE1rykP6k1UO47lbuvFSb9k53RRh5bB6OvkvH0",
+	"7u57l2xV4w3aTlIiJ8HlAnCCDU5YZMTd7D7L7C2SasxLAzjmCKC1fo8JFQuHeomHxrBvRkfVRQ9aZs7s",
+	"dacJFygJTDjL0gqTGvMS8JaHBCBvlAYAGxeUb5YBp+hI2OciNzIuyMhhjJDfS2mYHg2wsAMpZgruIZok",
+	"kCBhrx6I/U2lS88phXHRtBQ7n3CRol3dQRZJlWvybEbVWJYqIu4P/XxIvmKcB3IcRKrWtjFsyN+RUjCS",
+	"MWNcBBzUWlaKJVBtGdIYavDzGNmhlkNyRRd6JFqoHgFGg4DbWIRylcmslIFIUZ4TC9wHSD4OKJy/Dzq4",
+	"TrjiX0/wprByW5XL/kH9tUEfflSvCFP+A2fpAcx/4EYCKMWP6q1G5OjHrxuQE737XSqSO2baxKQojS+f",
+	"5IwImHUlM0xLrXgScERL3OB3yyWaFaoS/hyyem81oYZQMpalSFnqtQPHQl3Uw4wjiE9oHbRUHaahAb7d",
+	"yISvvrAzWc19f/jSnFs2SuwFFBG3MchrET6EyDuHc+TCqaEIBAhkE6pc3nNdg75rqq4sQ3CyDs5kFTSo",
+	"94z+ZDpCq5zGWg0BqefxEgheMg1qp1lWU3xDAHEiBcogdy6QkhYuONTnvtwP8xflX7e30QCU1+btcr3A",
+	"JnRLP2tGd2fMv+3g9r9rNs2ZMD9omCsH/mOLTWF9bX9q20qNG+h6tWYVz7+GK+m1RBkv9P53+9/9MC+O",
+	"n2pFzjNe2Cf7jCmVc5FJmj7leH6pUc97jQmy3Pe/a8OK++6w0X5DW1V4bLMeGx+A6TooAvHE+4egRl0Y",
+	"y+H2tw5x3f06YymNJ2Vw2w6pkDCkfxXTf5cRgf8cAif/TUf1hKx121F9r7DgnvbarKAG0QnypBPZ54Kb",
+	"p+SOP3Qy9Y2cH+sfN6PgteyUDxS2EXPqae7mXS4pmjC67FBfAQbC6RYxJmi6Tz9pklBDMzktwRLFONht",
+	"ILP7tHLscuPik1nChPEKnHNueZ1lCZqNYK9yLpj6L8g197lE0Ug0n4xqTxb6xpZCLgAcckg+whPU12dL",
+	"qCDPrl8+7/Jo9LPqxDmLnWOlynTC2SEKrJFTjPeYt5YQ0DSs8vhfoKPGp4BRFAAl6tLGYFVayphXM3P2",
+	"ON3y30Tdx3WBcHdNqKeRE9Tptc9tR0ATLjRPsWwdOB53qayjgexRK/on021raMi1iq2j8p1EmzVwBsGA",
+	"3eAvVag/cg4pKqd4Q+d17Ks74PvKSOXiY30QhcuBXhimESdKsG9mSNrxto0UJpqzkYjfpSwvpGEiWez9",
+	"gy3iE9JGoHJZhxm/s0QKrSAGj3Oja4e1U+FG2/YBG4HXLd/kXOcuM9i7xABCIuWTCfjlEYwKWCp22HDY",
+	"+iBgLJFFLVMlkJYFfeFnng7JFw0+IEAZtS+MxDNKvnx59/r5kFTR7GCJn0O+30lVR8B9QaquhWe+PrWr",
+	"M5T9V3cfbnk/12sDceO/PVk0vIMz/bHx8I1OV/U6WGQsXmbvMRIvlZiLl4Lj31wjrnyoQ/fYPjxzH20M",
+	"pK8Jmusnj6M/c3UhvJc5dL5rWQVkwHVu7mrtqpN3fHCMsTpC2hNx6viKdjFOubxDBBqKpZu5YfkyPxh2",
+	"+JofSNbdoBFH6ybEEbYyH2tjOaXlI/acwhRoBiFkSuZc7ybWybmLTYMWjSbjTI51hInsMAAob+vyEcOs",
+	"uQtBwi/e9sn7FfjwDjAj3Nyq+N0Gfnjomtlav3gIHAR0+KNxIHZBy7vnzTWo+q6QH3ZFPA7yYVW2gCPB",
+	"tAsw68HO9rEE6MP01+6Abmi045D1ABRAhCyW7mCprowsSKsKao8lKZYhEFd1tXP/0BOKxb6PTsk4y5xF",
+	"Pj+tEotfHuwKY9KzAr8egB3nXRKNhazW64Fcqmv9G/6PzVBK3fsRCG66yOjCXs/SyrZYGE5Il762s0yC",
+	"pB5RcKWCZg8AGPGPAcQIxPQ4Bt2Ah3UlyIyv8TZmGJOSssgK9yMRc3FHM57e+NbQArCKHgcsul3MCyJz",
+	"amw3xJATVVF2++BIIApDR8ht/+MBKd3O8rpG2FuRUyF53g6qyCgXLmdzB6zVDdwqV0nGqCBf2fjX6+vd",
+	"0fuW7sKwdomDsjt6dXldowockg/8ldWlKnESJ2G1qhMHONBeM0s8I3HLCjMk1/bz9liHpAl1OBJZANew",
+	"RjIckvbh42ZJ9ogQ8dyTN3WyA8+yBo0PR6ItJTeAfaAAIoAw2CF5khVsPiRnjap09sWMJqiijwA9ESk6",
+	"ckgU3OXfpw1AAKfY+gVZ2KWGxio7Wsn0SFjpx4XOrx5DtGUi7GW1lA0gRZlheHWFJFnFXGODKyc4ap1N",
+	"lmlGGgPgpls1bp3SPgLUtz1djhUvtgUWdJCEQHYPfHeFRewEzvBo55d1l1Jd36KNlAq0E/dNNXcFD31L",
+	"T64eXzGInnQM0R7+Ddf/yk3uIcG6xSh44s8ev29nsdl8Cauxc+HMLWC1Gw4AK3qcPL88h/o+gQCj6Yz4",
+	"sgLk2eeXzzGg1/ZdZfa4rDvbQc3GZ3IuRoIaEsNjriJWvGzzaHDzZm19+KIu/O7qS4wEfG87d5ivcKpu",
+	"EikmGU9MTEqRQZmOpjUD2HcEiLqVwRP64g4mx1n461qhy+g2XRKZdOWIYSccABXX/nJzeTNZFi2JbWu4",
+	"9JPiwf0pkOAg1ahJCsvmuibu2woHcoFCnYzIyqt+jbdV6Xc0408CKbhhDfIF5nZxsreIdFpZwZrOHsZR",
+	"yqBzRDGaQ7qpka54tZyQYyu+2iOSgxxWFRkB57bDHfkJ6v/dYn0dTehIxOc4xD2MPo7Js+PDw+dAM14n",
+	"Jr/wV/brF+BoGCt7JZBECsEA63okMkbvWItFiFWzdy2pFs2q1VBfBNjDSNT8IWrWGvdo3BXaWeS4jmcW",
+	"2AM6Ga2Ap8icLkZixhRzTA2faHA1aMD7R/DXdnFuq879XvLkNuwduSiNW7hNHudmoeF2xeXIVRUmzz4f",
+	"Hj0/QYDyxD0e9CmB8wudSpXTFIWf2mvq9/PD65eDJ0J+6cNKZWJYGGesj9AKe7D/H08ls/4wA9p1a8OJ",
+	"mSlZTmetI9lgUkiHIUbsBItwsAdYH1zuqgsKbxo44KfUcwJtWKGXIuZrqSAaCUSthxEqbpz4wSDcHtKM",
+	"qDEsL0xVWKpKfTYu+cb7Mk5AFx0JCr5gfod4ftBGyjJ+x9QClS9faUqwOc2qAkeManZa+UoKxRN7AJCB",
+	"wAeMC+HCNpsw8iz++ubV5af3b24uLt+dv7mKn1d1fbk5sXITjLuZDpZZ9tZQKFyC/bPYP/tRmnNc0Pi5",
+	"5ayoSatSnI5EIbMMFhJANFzCcOS8uvBDtTJV9jKqly5/mbqyvqfOFwOmhVJZ3R9uK8wH9wrCqedyESky",
+	"uoAy/y4B3BI/ZohjYWSow9KsjlyLYR32JqnNk5piZXfenyVtoiWZULUzTECkEW+1hi525hVaPpr/kqUS",
+	"bNF5Oq83n7l2tR8unAnFV83JGQOqZbmr0eNSCaiH0gOfnmKYOzgk5554mloztqh8cToxEo6NR74IJB6U",
+	"IXG2QVWdtiSTya0bvtTAz8hcSXQx5h0k9d9uWZ6QqnwXHYTlNmaHtIW4QU3+h5zLCjp+d2uyiyzHBQRR",
+	"njNCv3H9ZDSomOv20Z6owM1iuY0GFzwieQrPf5Yse23V0hn4lsS6jWqfCzSEFUWbKA/Cnl76Gf9buMku",
+	"cCyNeo2IKRJ5qBGGin0f/5myi7NjjyIs+L/FSkGJi7IglKCPG6rOgL/TfnDhH7h0cw8NqY0sCpaeoh4L",
+	"hIXxUbU4A8zQtUgzKVifldaM3e74wFwzKxPgyCmcE7CXCwiJRJyXlpbhkqJh+M5+AqzYMumRWDCDsRtQ",
+	"9D9yJ+0b1ql04hdXluJEihncFRy0W0N3sVg1biSsaCE8YO6pD5hrlkbEAx3b3gE+wkrQQ1LXGrKbIaUA",
+	"/8BINB0E4P2rC2z6su43C2bipipXWZCKjAoRhie5Yuy2Jtbdm21s+5fY7o+u2mO7DlfrwegtajyVcA3W",
+	"rjl6bnZxe/0isfQTFmDAw9QuuVCb03odH3vy1pqnr+CJp1xOwzotx3hZQ5KVO3FJqRQAUlcX1a7MyfaG",
+	"h+prK0LAk135TlVcK3VCoQ4Hjex4pJyQi09X15EDvW2CoUuRLQDvCBBgboWcA2yMqwkGZt0ZKBpYDAml",
+	"RixK6St4ODvKjFpampaiQzb8gmN/Skgg7KH7pElSVHUMMrYzxQNt6oohbIRbD9TTYKEmDsXLPpjzZQqp",
+	"1P+duh/OGxNdshjG9q8r/gd7tTBMx6eu2p727gZlrD5xUbrL6T/Ef/jKoxdfrsn3UmX3cUSc943E3/Zy",
+	"vTfO5BjMSCfklVUcXmVy7OqPvpvsfZSCYdTcCfkP53vlRjfMkB9ev4xX65/Gmok0HpIz8uXyPUnAso/y",
+	"lu3Ph6DbUUZQkOdkJI4PXmC547+hA72qPuAvWtgpLByNZcL9A7YL+7uURGZpVfYCEVmqKD2osFGVuXCv",
+	"wplzHBbwWKSZoR0Fzo1oGjwmbN7AftO3eGmfoFfGnVvn+keKmbEMI0nGVuPXnSQVVWj4CASjQd+bY7Vb",
+	"XdtcPzWI1FlF/MmtvPmW4Ki7vL1pEmhnDsW3/ahAroeEGiCzZ58Pj5+vN73ig3BO0Air+R8MGsRrCF/z",
+	"oC+urq1gcx9yY2cH6LY1uzklx4cvRyIuhS6LwlJvepOzlNOGCRUxKNCQ6hVf6v2BK9HDAf71yq5og4Pt",
+	"Xj7BxqEf54n+X8Inm+ysMmAZSexJ3AXDhAk2uaRUZCrtnjonTh/DKP4A3fr4th2yTl/Mpk76cMTMhe8x",
+	"dhos8lQwsOAh9HkwSNYuEaTWB6kLnk8bqR5rjgs272rpuNy8+jjyOuWkmaVy+JKEzsKzVrgaHDkXTP98",
+	"h+fk3C3QDzgqvqvwafnBEbN0UV8keOVWN01dLz8oIHYS+R1nc71e1KvdS0kmLcmmdOGK2FhVW+wBpKRP",
+	"+vlYlxrXFXyYLBjaq55dHT0fhuS2X2EcT5rJZjvoNBSXOyoB/3c5J3JiHKXX7r45YJKlLZndDmjXAplz",
+	"0XDhC6u39oMal+MVES+UUFLIosyoamRwSTKTpn6vY9egL7usvSJ7zz2i0A4iQQHjyHIMNg8sKDzMklJx",
+	"s7ALeh99H0DZlcHJP3/rSH2mBd+/O4SFdc0tj/+DC+cHus/4hDW13Gefj57XXlKnja0msv7CjHGY1o79",
+	"cQEO2ohYoaZuwR3X1RbecgFRic6W+ez6ZUSu//K8mUgOiD+rb9aESeuddlQJG9wcPxyVKIyfXEC6n6JJ",
+	"u0KpHUxzIO36f6uNXUEISaUu0CrGVJMPF8eNdGMIrlh9vxVnS7iIWkHBRJam0UYVAbjSzGfnWsP6Bs1S",
+	"TyeEpjkXkNBttfqo8koWmKMK4aYTUnkGv7x6/+785tPFFUINNvKzi67VzOj4xN+w2kBRhQmJc3rLSMpy",
+	"6XSbHA2bMajREYGzA8byTMrClWLIFqdgIgPxvy5T1ECup+PQKjoWgNZEqFl2Sr5cvtM+ysrez4pl1PC7",
+	"RmP2edtxiEKlIiD0j2lGRQLVxaG6ezJjQA8S0EBdQzNGM6gbev//BQAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -237,13 +237,12 @@ func (r *reader) askPoison(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	items := api.Each(found, PoisonOf)
-	slices.SortStableFunc(items, func(a, b api.Poison) int {
-		return cmp.Or(b.PoisonedAt.Compare(a.PoisonedAt), cmp.Compare(a.Id, b.Id))
+	slices.SortStableFunc(found, func(a, b api.Poison) int {
+		return cmp.Or(b.PoisonedAt.Compare(a.PoisonedAt), cmp.Compare(a.ID, b.ID))
 	})
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.poison = items
+	r.poison = append([]api.Poison{}, found...)
 	return nil
 }
 

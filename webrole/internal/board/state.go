@@ -105,14 +105,10 @@ func (r *reader) decide(now time.Time, queues []api.BoardQueue) scaling.Decision
 
 func queueOf(q *workqueue.Queue) api.BoardQueue {
 	policy := q.Policy()
-	out := api.BoardQueue{
-		Name: q.Name(), Pool: q.Spec().Pool, Paused: policy.Paused,
+	return api.BoardQueue{
+		Name: q.Name(), Pool: q.Spec().Pool, Paused: policy.Paused, VisibilityChangedAt: policy.Changed,
 		VisibilitySeconds: q.Visibility().Seconds(), DeclaredVisibilitySeconds: q.Spec().Visibility.Seconds(),
 	}
-	if !policy.Changed.IsZero() {
-		out.VisibilityChangedAt = &policy.Changed
-	}
-	return out
 }
 
 // lane is what is shown of a storage queue, whose messages held are with workers.
@@ -134,43 +130,34 @@ func (l *queueView) lane(held int64, later map[string]int64) api.BoardLane {
 func messageOf(p workqueue.Peeked) api.BoardMessage {
 	m := api.BoardMessage{Id: p.MessageID, DequeueCount: p.DequeueCount, InsertedAt: p.Inserted.UTC()}
 	if p.Err != nil {
-		m.Error = api.Ptr(p.Err.Error())
+		m.Error = p.Err.Error()
 	}
 	if p.Item.ID == "" {
 		return m
 	}
-	m.Item, m.Step, m.Video, m.Failures = api.Ptr(p.Item.ID), api.Ptr(p.Item.Step), api.Ptr(p.Item.Subject), api.Ptr(p.Item.Failures)
+	m.Item, m.Step, m.Video, m.Failures = p.Item.ID, p.Item.Step, p.Item.Subject, p.Item.Failures
 	if key, err := workflow.KeyOf(p.Item); err == nil {
 		m.Row, m.Index = rowOf(key)
 	}
 	return m
 }
 
-// rowOf returns the key and the index of a run's row; nil for a step without rows.
-func rowOf(key workflow.Key) (row *string, index *int) {
+// rowOf returns the key and the index of a run's row; nothing for a step without rows.
+func rowOf(key workflow.Key) (row string, index *int) {
 	if !key.Declared().HasRows() {
-		return nil, nil
+		return "", nil
 	}
-	return api.Ptr(key.RowKey()), api.Ptr(key.Index)
+	return key.RowKey(), &key.Index
 }
 
 func workerOf(w workers.Worker, now time.Time, later map[string]int64) api.BoardWorker {
 	out := api.BoardWorker{
 		Name: w.Name, StartedAt: w.StartedAt, SeenAt: w.SeenAt, Silent: now.Sub(w.SeenAt) > silentAfter,
 		Draining: w.Draining, Leader: w.Leader, Pools: w.Pools, Done: w.Done, Failed: w.Failed, StaleLeases: w.Stale,
-		Tasks: []api.BoardTask{}, Breakers: []api.BoardBreaker{},
+		Host: w.Host, Pid: w.PID, Trouble: w.Trouble, Tasks: []api.BoardTask{}, Breakers: append([]api.BoardBreaker{}, w.Breakers...),
 	}
 	if out.Pools == nil {
 		out.Pools = map[string]int{}
-	}
-	if w.Host != "" {
-		out.Host, out.Pid = &w.Host, &w.PID
-	}
-	if w.Trouble != "" {
-		out.Trouble = &w.Trouble
-	}
-	for _, b := range w.Breakers {
-		out.Breakers = append(out.Breakers, api.BoardBreaker{Dependency: b.Dependency, State: b.State, Since: b.Since, Reason: b.Reason})
 	}
 	for _, t := range w.Busy {
 		over := out.Silent && now.After(t.Deadline) // the message came back, or was settled
@@ -184,27 +171,12 @@ func workerOf(w workers.Worker, now time.Time, later map[string]int64) api.Board
 func taskOf(t consumer.Running) api.BoardTask {
 	out := api.BoardTask{
 		Id: t.MessageID, Queue: t.Queue, Step: t.Step, Video: t.Subject, DequeueCount: t.DequeueCount, Since: t.Received,
-		LeaseEndsAt: t.Deadline, VisibilitySeconds: t.Visibility.Seconds(), Renewals: t.Renewals,
-	}
-	if t.Item != "" {
-		out.Item = &t.Item
-	}
-	if !t.Inserted.IsZero() {
-		out.InsertedAt = &t.Inserted
+		LeaseEndsAt: t.Deadline, VisibilitySeconds: t.Visibility.Seconds(), Renewals: t.Renewals, Item: t.Item, InsertedAt: t.Inserted,
 	}
 	if key, err := workflow.ParseItemID(t.Item); err == nil {
 		out.Row, out.Index = rowOf(key)
 	}
 	return out
-}
-
-// PoisonOf is a poisoned item as the API shows it.
-func PoisonOf(p workqueue.Poisoned) api.Poison {
-	item := api.Poison{Id: p.ID, Queue: p.Queue, Reason: p.Reason, Failures: api.Ptr(p.Failures), PoisonedAt: p.PoisonedAt}
-	if p.Step != "" {
-		item.Step, item.Subject = api.Ptr(p.Step), api.Ptr(p.Subject)
-	}
-	return item
 }
 
 // videos returns what the videos on the board are called, as far as that is known,
@@ -228,9 +200,7 @@ func videosOf(s api.BoardEvent) []video.ID {
 	for _, q := range s.Queues {
 		for _, l := range q.Lanes {
 			for _, m := range l.Messages {
-				if m.Video != nil {
-					seen[video.ID(*m.Video)] = true
-				}
+				seen[video.ID(m.Video)] = true
 			}
 		}
 	}
@@ -240,9 +210,7 @@ func videosOf(s api.BoardEvent) []video.ID {
 		}
 	}
 	for _, p := range s.Poison {
-		if p.Subject != nil {
-			seen[video.ID(*p.Subject)] = true
-		}
+		seen[video.ID(p.Subject)] = true
 	}
 	return slices.Sorted(maps.Keys(seen))
 }

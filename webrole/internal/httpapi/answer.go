@@ -1,12 +1,10 @@
 package httpapi
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
 
@@ -35,14 +33,10 @@ func replyEmpty(c *gin.Context, status int, err error) {
 	c.Writer.WriteHeaderNow()
 }
 
-const defaultLimit = 20 // items of a page
-
-func limitOf(given *int) int { return cmp.Or(api.Value(given), defaultLimit) }
-
 // list makes JSON's [] of a nil slice.
-func list(s []string) []string {
+func list[T any](s []T) []T {
 	if s == nil {
-		return []string{}
+		return []T{}
 	}
 	return s
 }

@@ -20,7 +20,7 @@ import (
 // is named by its hash, so that sending it again asks for nothing new.
 func (s *Server) CreateCaptions(c *gin.Context, id api.ID, language api.Language) {
 	handle(c, http.StatusAccepted, func(ctx context.Context) (out api.Captions, _ error) {
-		key, err := videostore.CaptionsKey(video.ID(id), language)
+		key, err := videostore.CaptionsKey(id, language)
 		if err == nil {
 			_, err = wantType(c.Request, "text/vtt", "application/x-subrip", "text/plain")
 		}
@@ -49,7 +49,7 @@ func (s *Server) CreateCaptions(c *gin.Context, id api.ID, language api.Language
 
 // GetCaptions implements GET /videos/{id}/captions/{language}.
 func (s *Server) GetCaptions(c *gin.Context, id api.ID, language api.Language) {
-	file, err := s.captionsFile(c.Request.Context(), video.ID(id), language)
+	file, err := s.captionsFile(c.Request.Context(), id, language)
 	if err != nil {
 		problem.Abort(c, err)
 		return
@@ -88,7 +88,7 @@ func (s *Server) captionsFile(ctx context.Context, id video.ID, language string)
 // partition (T5).
 func (s *Server) ListCaptions(c *gin.Context, id api.ID) {
 	handle(c, http.StatusOK, func(ctx context.Context) (out api.CaptionsList, _ error) {
-		all, err := s.Videos.AllCaptions(ctx, video.ID(id))
+		all, err := s.Videos.AllCaptions(ctx, id)
 		out.Items = make([]api.Captions, len(all))
 		for i := 0; i < len(all) && err == nil; i++ {
 			out.Items[i], err = publicCaptions(all[i])
@@ -99,7 +99,7 @@ func (s *Server) ListCaptions(c *gin.Context, id api.ID) {
 
 // DeleteCaptions implements DELETE /videos/{id}/captions/{language}.
 func (s *Server) DeleteCaptions(c *gin.Context, id api.ID, language api.Language) {
-	key, err := videostore.CaptionsKey(video.ID(id), language)
+	key, err := videostore.CaptionsKey(id, language)
 	if err == nil {
 		err = s.Videos.DropCaptions(c.Request.Context(), key)
 	}
@@ -108,15 +108,15 @@ func (s *Server) DeleteCaptions(c *gin.Context, id api.ID, language api.Language
 
 // publicCaptions is captions as the API shows them.
 func publicCaptions(captions videostore.Step) (api.Captions, error) {
-	id, language := string(captions.Key.ID), captions.Key.Language
+	id, language := captions.Key.ID, captions.Key.Language
 	out := api.Captions{
-		Language: language, Name: videostore.LanguageName(language), VideoId: id,
+		Language: language, Name: videostore.LanguageName(language), VideoId: string(id),
 		State: api.CaptionsState(stateOf(captions)), CreatedAt: captions.CreatedAt, Error: stepFailure(captions),
 	}
-	out.Links.Self = Base + "/videos/" + id + "/captions/" + language
+	out.Links.Self = pathOf(id) + "/captions/" + language
 	made, found, err := captions.CaptionsOutput()
 	if found {
-		out.Cues, out.LeftOut, out.Links.Media = &made.Cues, &made.LeftOut, api.Ptr("/v/"+id+"/captions/"+language+".vtt")
+		out.Cues, out.LeftOut, out.Links.Media = &made.Cues, &made.LeftOut, api.Ptr("/v/"+string(id)+"/captions/"+language+".vtt")
 		out.Charset = api.Some(made.Charset)
 	}
 	return out, err

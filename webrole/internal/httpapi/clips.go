@@ -24,7 +24,7 @@ func (s *Server) CreateClip(c *gin.Context, id api.ID) {
 		if err != nil {
 			return none, err
 		}
-		footage, err := s.Videos.Footage(ctx, video.ID(id))
+		footage, err := s.Videos.Footage(ctx, id)
 		if err != nil {
 			return none, err
 		}
@@ -66,16 +66,12 @@ func (s *Server) CreateFinishClip(c *gin.Context, event api.Event, bib api.BibIn
 
 // finish finds the first video, or the one that is wanted, that shows a runner's
 // finish, and at which second.
-func (s *Server) finish(ctx context.Context, event string, bib int, wanted string) (footage videostore.Footage, at float64, err error) {
-	key, err := registrations.ParseEvent(event)
-	var runner registrations.Registration
-	if err == nil {
-		runner, err = s.Races.Get(ctx, key, bib)
-	}
+func (s *Server) finish(ctx context.Context, event registrations.Event, bib int, wanted string) (footage videostore.Footage, at float64, err error) {
+	runner, err := s.Races.Get(ctx, event, bib)
 	if err != nil {
 		return footage, 0, err
 	}
-	found, err := s.withMoments(ctx, key, []registrations.Registration{runner})
+	found, err := s.withMoments(ctx, event, []registrations.Registration{runner})
 	if err != nil {
 		return footage, 0, err
 	}
@@ -105,7 +101,7 @@ func (s *Server) requestClip(ctx context.Context, footage videostore.Footage, st
 // GetClip implements GET /videos/{id}/clips/{clip}.
 func (s *Server) GetClip(c *gin.Context, id api.ID, name api.ClipID) {
 	s.replyClip(c, http.StatusOK, func(ctx context.Context) (none videostore.Step, _ error) {
-		key, err := videostore.ParseClipID(video.ID(id), name)
+		key, err := videostore.ParseClipID(id, name)
 		if err != nil {
 			return none, err
 		}
@@ -130,7 +126,7 @@ func (s *Server) replyClip(c *gin.Context, status int, find func(context.Context
 // partition (T5).
 func (s *Server) ListClips(c *gin.Context, id api.ID, params api.ListClipsParams) {
 	handle(c, http.StatusOK, func(ctx context.Context) (out api.ClipList, _ error) {
-		found, next, err := s.Videos.Clips(ctx, video.ID(id), limitOf(params.Limit), api.Value(params.PageToken))
+		found, next, err := s.Videos.Clips(ctx, id, params.Limit, params.PageToken)
 		if err != nil {
 			return out, err
 		}
@@ -163,14 +159,14 @@ func (s *Server) publicClip(ctx context.Context, clip videostore.Step) (api.Clip
 	if err != nil {
 		return api.Clip{}, err
 	}
-	id, name := string(clip.Key.ID), clip.Key.Name()
+	id, name := clip.Key.ID, clip.Key.Name()
 	out := api.Clip{
-		Id: name, VideoId: id, State: api.ClipState(stateOf(clip)), CreatedAt: clip.CreatedAt, Error: stepFailure(clip),
+		Id: name, VideoId: string(id), State: api.ClipState(stateOf(clip)), CreatedAt: clip.CreatedAt, Error: stepFailure(clip),
 		StartSeconds: plan.FPS.Seconds(int64(clip.Key.Index)), DurationSeconds: plan.FPS.Seconds(int64(clip.Key.Frames)),
 	}
-	out.Links.Self = Base + "/videos/" + id + "/clips/" + name
+	out.Links.Self = pathOf(id) + "/clips/" + name
 	if clip.State == videostore.StepDone {
-		out.Links.Media = api.Ptr("/v/" + id + "/clips/" + name + ".mp4")
+		out.Links.Media = api.Ptr("/v/" + string(id) + "/clips/" + name + ".mp4")
 	}
 	return out, nil
 }

@@ -18,9 +18,9 @@ func (s *Server) publicVideo(rec videostore.Record, progress videostore.Progress
 	out := api.Video{
 		Id: string(v.ID), Title: v.Title, Description: v.Description,
 		Actors: list(v.Actors), Directors: list(v.Directors), Tags: list(v.Tags),
-		Channel: v.Channel, Visibility: api.Visibility(v.Visibility), Priority: api.Priority(v.Priority),
-		State: api.State(v.State), Playable: v.Playable, Fingerprint: api.Some(v.Fingerprint),
-		Progress:  api.Progress{Percent: progress.Percent, ChunksDone: progress.ChunksDone, ChunksTotal: progress.ChunksTotal},
+		Channel: v.Channel, Visibility: v.Visibility, Priority: v.Priority,
+		State: v.State, Playable: v.Playable, Fingerprint: api.Some(v.Fingerprint),
+		Progress: progress, Error: v.Error, Race: v.Race,
 		SizeBytes: v.SizeBytes, DurationSeconds: v.DurationSeconds, Width: v.Width, Height: v.Height, Fps: v.FPS.Float(),
 		CreatedAt: v.CreatedAt, ReadyAt: api.Time(v.ReadyAt), Etag: encodeETag(rec.ETag), Links: s.links(v), Made: made(v, s.Links.Base(v)),
 		Renditions: api.Each(v.Renditions, func(r video.Rendition) api.Rendition {
@@ -28,13 +28,7 @@ func (s *Server) publicVideo(rec videostore.Record, progress videostore.Progress
 		}),
 	}
 	if !v.Visibility.Linked() {
-		out.Visibility = api.Private
-	}
-	if v.Error != nil {
-		out.Error = &api.Failure{Code: string(v.Error.Code), Detail: v.Error.Detail}
-	}
-	if v.Race != nil {
-		out.Race = &api.Race{Event: v.Race.Event, FirstFrameAt: v.Race.FirstFrameAt}
+		out.Visibility = video.Private
 	}
 	if len(v.Notices) > 0 {
 		out.Notices = api.Ptr(api.Each(v.Notices, func(n video.Notice) api.Notice { return api.Notice{Code: string(n), Detail: n.Detail()} }))
@@ -44,7 +38,7 @@ func (s *Server) publicVideo(rec videostore.Record, progress videostore.Progress
 
 // links says where a video's things are. Playback addresses appear when they answer.
 func (s *Server) links(v video.Video) api.Links {
-	self := Base + "/videos/" + string(v.ID)
+	self := pathOf(v.ID)
 	play := s.Links.Base(v)
 	l := api.Links{Self: self, Steps: self + "/steps", Watch: "/watch/" + string(v.ID), Captions: api.Ptr(self + "/captions")}
 	if v.State == video.AwaitingUpload {
@@ -89,11 +83,11 @@ func made(v video.Video, base string) *[]api.Made {
 }
 
 // stepFailure is why a step failed; nil unless it did.
-func stepFailure(s videostore.Step) *api.Failure {
-	if s.State != videostore.StepFailed || s.Error == nil {
+func stepFailure(s videostore.Step) *video.Failure {
+	if s.State != videostore.StepFailed {
 		return nil
 	}
-	return &api.Failure{Code: string(s.Error.Code), Detail: s.Error.Detail}
+	return s.Error
 }
 
 // The table service's ETag holds quotes and a time; ours is the same text in
@@ -106,9 +100,9 @@ func encodeETag(storage string) string {
 // decodeIfMatch returns the storage ETag of an If-Match header, "" for "*" and for a header
 // that is missing. The quotes may be missing, as people paste them. What cannot be one of
 // ours matches no version: 412, like a stale one.
-func decodeIfMatch(header *string) (string, error) {
-	text := strings.TrimSpace(api.Value(header))
-	if header == nil || text == "*" {
+func decodeIfMatch(header string) (string, error) {
+	text := strings.TrimSpace(header)
+	if header == "" || text == "*" {
 		return "", nil
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(strings.Trim(strings.TrimPrefix(text, "W/"), `"`))
@@ -120,8 +114,8 @@ func decodeIfMatch(header *string) (string, error) {
 
 // needIfMatch is decodeIfMatch for an operation that must not overwrite what its client
 // has not read.
-func needIfMatch(header *string) (string, error) {
-	if api.Value(header) == "" {
+func needIfMatch(header string) (string, error) {
+	if header == "" {
 		return "", problem.New(problem.PreconditionNeed, "Send the etag as If-Match.")
 	}
 	return decodeIfMatch(header)

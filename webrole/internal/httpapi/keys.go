@@ -7,7 +7,6 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/cutroom/cutroom/shared/apikeys"
-	"github.com/cutroom/cutroom/shared/audit"
 	"github.com/cutroom/cutroom/shared/visible"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
@@ -29,7 +28,7 @@ func (s *Server) CreateKey(c *gin.Context) {
 			return out, err
 		}
 		c.Header("Location", Base+"/ops/keys/"+made.ID) // for the audit trail, too
-		return api.MadeKey{Key: publicKey(made), Text: text}, nil
+		return api.MadeKey{Key: made, Text: text}, nil
 	})
 }
 
@@ -40,8 +39,8 @@ func invisible(member string) error {
 
 // ListKeys implements GET /ops/keys.
 func (s *Server) ListKeys(c *gin.Context, params api.ListKeysParams) {
-	found, next, err := s.Keys.List(c.Request.Context(), limitOf(params.Limit), api.Value(params.PageToken))
-	reply(c, http.StatusOK, api.KeyList{Items: api.Each(found, publicKey), NextPageToken: api.Some(next)}, err)
+	found, next, err := s.Keys.List(c.Request.Context(), params.Limit, params.PageToken)
+	reply(c, http.StatusOK, api.KeyList{Items: list(found), NextPageToken: api.Some(next)}, err)
 }
 
 // RevokeKey implements DELETE /ops/keys/{keyId}.
@@ -49,21 +48,8 @@ func (s *Server) RevokeKey(c *gin.Context, keyID string) {
 	replyEmpty(c, http.StatusNoContent, s.Keys.Revoke(c.Request.Context(), keyID))
 }
 
-func publicKey(k apikeys.Key) api.Key {
-	return api.Key{
-		Id: k.ID, Name: k.Name, Owner: k.Owner, Role: k.Role, CreatedAt: k.CreatedAt, RevokedAt: api.Time(k.RevokedAt),
-	}
-}
-
 // ListAudit implements GET /ops/audit.
 func (s *Server) ListAudit(c *gin.Context, params api.ListAuditParams) {
-	found, next, err := s.Trail.List(c.Request.Context(), limitOf(params.Limit), api.Value(params.PageToken))
-	reply(c, http.StatusOK, api.AuditList{Items: api.Each(found, publicEntry), NextPageToken: api.Some(next)}, err)
-}
-
-func publicEntry(e audit.Entry) api.AuditEntry {
-	return api.AuditEntry{
-		At: e.At, Owner: e.Owner, Role: e.Role, Key: api.Some(e.Key), From: e.From, Action: e.Action, Subject: e.Subject,
-		RequestId: e.Request, Status: api.Some(e.Status), Made: api.Some(e.Made),
-	}
+	found, next, err := s.Trail.List(c.Request.Context(), params.Limit, params.PageToken)
+	reply(c, http.StatusOK, api.AuditList{Items: list(found), NextPageToken: api.Some(next)}, err)
 }

@@ -24,7 +24,7 @@ func (s *Server) ListVideos(c *gin.Context, params api.ListVideosParams) {
 	handle(c, http.StatusOK, func(ctx context.Context) (out api.VideoList, err error) {
 		ids, next, err := s.idsListed(c, params)
 		if err == nil {
-			out.Items, err = s.hydrate(ctx, ids, params.Owner != nil)
+			out.Items, err = s.hydrate(ctx, ids, params.Owner != "")
 		}
 		out.NextPageToken = api.Some(next)
 		return out, err
@@ -34,62 +34,45 @@ func (s *Server) ListVideos(c *gin.Context, params api.ListVideosParams) {
 // idsListed reads a page of the list that is asked for.
 func (s *Server) idsListed(c *gin.Context, params api.ListVideosParams) (ids []video.ID, next string, err error) {
 	ctx := c.Request.Context()
-	limit, token := limitOf(params.Limit), api.Value(params.PageToken)
-	byTitle := api.Value(params.Sort) == api.ListVideosParamsSortTitle
+	limit, token := params.Limit, params.PageToken
+	own := params.Owner != ""
 	owner := access.IdentityOf(ctx).Owner
 	switch {
-	case byTitle && params.Channel == nil:
+	case params.Sort == api.ListVideosParamsSortTitle && params.Channel == "":
 		return nil, "", problem.New(problem.InvalidParameter, "Sorting by title needs a channel.")
-	case params.Owner != nil && params.Channel != nil:
+	case own && params.Channel != "":
 		return nil, "", problem.New(problem.InvalidParameter, "Your own videos are not listed by channel.")
-	case params.Owner != nil && owner == "":
+	case own && owner == "":
 		return nil, "", access.Refused(c)
-	case params.Owner != nil:
+	case own:
 		return s.Videos.Owned(ctx, owner, limit, token)
-	case params.Channel == nil:
+	case params.Channel == "":
 		return s.Catalog.Recent(ctx, limit, token)
 	}
-	return s.Catalog.Channel(ctx, *params.Channel, catalog.Sort(api.Value(params.Sort)), limit, token)
+	return s.Catalog.Channel(ctx, params.Channel, catalog.Sort(params.Sort), limit, token)
 }
 
 // SearchVideos implements GET /search.
 func (s *Server) SearchVideos(c *gin.Context, params api.SearchVideosParams) {
 	query := searchindex.Query{
-		Q: api.Value(params.Q), Title: api.Value(params.Title), Description: api.Value(params.Description),
-		Actor: api.Value(params.Actor), Director: api.Value(params.Director), Tag: api.Value(params.Tag), Channel: api.Value(params.Channel),
-		Facets: api.Value(params.Facets),
+		Q: params.Q, Title: params.Title, Description: params.Description, Actor: params.Actor, Director: params.Director,
+		Tag: params.Tag, Channel: params.Channel, Sort: searchindex.Sort(params.Sort), Facets: params.Facets,
 	}
-	if api.Value(params.Sort) == api.SearchVideosParamsSortBest {
-		query.Sort = searchindex.Best
-	}
-	handle(c, http.StatusOK, func(ctx context.Context) (api.SearchResult, error) {
-		found, err := s.Search.Search(ctx, query, limitOf(params.Limit), api.Value(params.PageToken))
+	handle(c, http.StatusOK, func(ctx context.Context) (out api.SearchResult, _ error) {
+		found, err := s.Search.Search(ctx, query, params.Limit, params.PageToken)
 		if err != nil {
-			return api.SearchResult{}, err
+			return out, err
 		}
-		out := publicSearch(found)
+		if found.DidYouMean != nil {
+			found.DidYouMean.Sort = "" // as it was
+		}
+		out = api.SearchResult{
+			NextPageToken: api.Some(found.Next), EntitiesRead: found.EntitiesRead, Requests: found.Requests,
+			DidYouMean: found.DidYouMean, Facets: found.Facets,
+		}
 		out.Items, err = s.hydrate(ctx, found.Hits, false)
 		return out, err
 	})
-}
-
-// publicSearch is all of a search but the videos.
-func publicSearch(found searchindex.Result) api.SearchResult {
-	out := api.SearchResult{NextPageToken: api.Some(found.Next), EntitiesRead: found.EntitiesRead, Requests: found.Requests}
-	if m := found.DidYouMean; m != nil {
-		out.DidYouMean = &api.SearchWords{
-			Q: api.Some(m.Q), Title: api.Some(m.Title), Description: api.Some(m.Description), Actor: api.Some(m.Actor),
-			Director: api.Some(m.Director), Tag: api.Some(m.Tag), Channel: api.Some(m.Channel),
-		}
-	}
-	if counted := found.Facets; counted != nil {
-		public := func(f searchindex.Facet) api.Facet { return api.Facet{Value: f.Value, Count: f.Count} }
-		out.Facets = &api.Facets{
-			Tags: api.Each(counted.Tags, public), Channels: api.Each(counted.Channels, public), Actors: api.Each(counted.Actors, public),
-			HitsCounted: counted.HitsCounted, Complete: counted.Complete,
-		}
-	}
-	return out
 }
 
 // hydrateAtOnce bounds the point reads of one list request.

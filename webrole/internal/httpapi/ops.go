@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,7 +19,6 @@ import (
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/api"
-	"github.com/cutroom/cutroom/webrole/internal/board"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 	"github.com/cutroom/cutroom/webrole/internal/scaling"
 )
@@ -108,7 +106,7 @@ func (s *Server) PeekQueue(c *gin.Context, queue api.QueueName, params api.PeekQ
 	q, err := s.queue(queue)
 	var seen []workqueue.Peeked
 	if err == nil {
-		seen, err = q.Peek(c.Request.Context(), cmp.Or(api.Value(params.Limit), workqueue.MaxBatch))
+		seen, err = q.Peek(c.Request.Context(), params.Limit)
 	}
 	reply(c, http.StatusOK, api.MessageList{Items: api.Each(seen, publicMessage)}, err)
 }
@@ -132,8 +130,8 @@ func publicMessage(p workqueue.Peeked) api.Message {
 
 // ListPoison implements GET /ops/poison.
 func (s *Server) ListPoison(c *gin.Context, params api.ListPoisonParams) {
-	found, next, err := s.Queues.ListPoison(c.Request.Context(), limitOf(params.Limit), api.Value(params.PageToken))
-	reply(c, http.StatusOK, api.PoisonList{Items: api.Each(found, board.PoisonOf), NextPageToken: api.Some(next)}, err)
+	found, next, err := s.Queues.ListPoison(c.Request.Context(), params.Limit, params.PageToken)
+	reply(c, http.StatusOK, api.PoisonList{Items: list(found), NextPageToken: api.Some(next)}, err)
 }
 
 // RedrivePoison implements POST /ops/poison/{poisonId}/redrive. A step whose
@@ -167,12 +165,8 @@ func (s *Server) redrive(ctx context.Context, poisonID string) error {
 
 // ListUnreadable implements GET /ops/unreadable.
 func (s *Server) ListUnreadable(c *gin.Context, params api.ListUnreadableParams) {
-	rows, next, err := s.Unreadable.List(c.Request.Context(), limitOf(params.Limit), api.Value(params.PageToken))
-	reply(c, http.StatusOK, api.UnreadableList{Items: api.Each(rows, publicRow), NextPageToken: api.Some(next)}, err)
-}
-
-func publicRow(r tablestore.Unreadable) api.UnreadableRow {
-	return api.UnreadableRow{Id: r.ID, Table: r.Table, PartitionKey: r.PartitionKey, RowKey: r.RowKey, Reason: r.Reason, SeenAt: r.SeenAt}
+	rows, next, err := s.Unreadable.List(c.Request.Context(), params.Limit, params.PageToken)
+	reply(c, http.StatusOK, api.UnreadableList{Items: list(rows), NextPageToken: api.Some(next)}, err)
 }
 
 // DeleteUnreadable implements DELETE /ops/unreadable/{rowId}.

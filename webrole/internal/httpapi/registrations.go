@@ -28,20 +28,16 @@ const maxStartList = 64 << 20
 // for the runners (T5, T7), and one more for the videos when any has finished.
 func (s *Server) ListRegistrations(c *gin.Context, event api.Event, params api.ListRegistrationsParams) {
 	handle(c, http.StatusOK, func(ctx context.Context) (out api.RegistrationList, _ error) {
-		key, err := registrations.ParseEvent(event)
-		if err != nil {
-			return out, err
-		}
 		query, err := registrationQuery(params)
 		if err != nil {
 			return out, err
 		}
 		ctx, cost := azstorage.WithCounter(ctx)
-		runners, next, err := s.Races.List(ctx, key, query, limitOf(params.Limit), api.Value(params.PageToken))
+		runners, next, err := s.Races.List(ctx, event, query, params.Limit, params.PageToken)
 		if err != nil {
 			return out, err
 		}
-		items, err := s.withMoments(ctx, key, runners)
+		items, err := s.withMoments(ctx, event, runners)
 		return api.RegistrationList{
 			Items: items, NextPageToken: api.Some(next), EntitiesRead: cost.Counts().Rows, Requests: cost.Requests(),
 		}, err
@@ -50,7 +46,7 @@ func (s *Server) ListRegistrations(c *gin.Context, event api.Event, params api.L
 
 // ListEvents implements GET /events.
 func (s *Server) ListEvents(c *gin.Context, params api.ListEventsParams) {
-	events, next, err := s.Races.Events(c.Request.Context(), limitOf(params.Limit), api.Value(params.PageToken))
+	events, next, err := s.Races.Events(c.Request.Context(), params.Limit, params.PageToken)
 	reply(c, http.StatusOK, api.EventList{Items: list(events), NextPageToken: api.Some(next)}, err)
 }
 
@@ -78,7 +74,7 @@ func (s *Server) withMoments(ctx context.Context, event registrations.Event, run
 	shown := map[video.ID]*videostore.Record{} // nil: not to be shown
 	for i, r := range runners {
 		items[i] = api.Registration{
-			Bib: r.Bib, Name: r.Name, Sex: api.Sex(r.Sex), Age: r.Age, FinishedAt: api.Time(r.FinishedAt),
+			Bib: r.Bib, Name: r.Name, Sex: r.Sex, Age: r.Age, FinishedAt: api.Time(r.FinishedAt),
 			Moments: []api.Moment{}, Etag: encodeETag(r.ETag),
 		}
 		for _, m := range moments[i] {
@@ -104,11 +100,6 @@ func (s *Server) withMoments(ctx context.Context, event registrations.Event, run
 // read as it is stored; what was stored stays when the rest cannot be read, and
 // repeating the import is safe.
 func (s *Server) ImportRegistrations(c *gin.Context, event api.Event) {
-	key, err := registrations.ParseEvent(event)
-	if err != nil {
-		refuseBody(c, err)
-		return
-	}
 	kind, err := wantType(c.Request, "application/json", "text/csv")
 	if err != nil {
 		refuseBody(c, err)
@@ -121,7 +112,7 @@ func (s *Server) ImportRegistrations(c *gin.Context, event api.Event) {
 	if kind == "application/json" {
 		rows, code = startlist.JSON(body), problem.InvalidJSON
 	}
-	report, err := s.Races.Import(c.Request.Context(), key, rows)
+	report, err := s.Races.Import(c.Request.Context(), event, rows)
 	if err != nil {
 		refuseBody(c, importProblem(err, code, report.Accepted))
 		return
@@ -130,11 +121,14 @@ func (s *Server) ImportRegistrations(c *gin.Context, event api.Event) {
 		problem.Abort(c, problem.New(problem.Code{Name: string(registrations.BibTaken), Status: http.StatusConflict}, "Other runners have the bibs of all rows."))
 		return
 	}
-	if err := s.Races.NoteEvent(c.Request.Context(), key); err != nil {
+	if err := s.Races.NoteEvent(c.Request.Context(), event); err != nil {
 		problem.Abort(c, err) // what was stored stays: the same import lists the event, too
 		return
 	}
-	c.JSON(http.StatusOK, publicReport(report, text.Charset()))
+	c.JSON(http.StatusOK, api.ImportReport{
+		Charset: text.Charset(), Accepted: report.Accepted, Unchanged: report.Unchanged, Refused: report.Refused,
+		Refusals: list(report.Refusals), Requests: report.Requests,
+	})
 }
 
 // languagesOf are those that the sender of a request reads, the likeliest first: a list
@@ -162,26 +156,17 @@ func importProblem(err error, code problem.Code, stored int) error {
 	return err
 }
 
-func publicReport(r registrations.Report, encoding string) api.ImportReport {
-	return api.ImportReport{
-		Charset: encoding, Accepted: r.Accepted, Unchanged: r.Unchanged, Refused: r.Refused, Requests: r.Requests,
-		Refusals: api.Each(r.Refusals, func(r registrations.Refusal) api.Refusal {
-			return api.Refusal{Line: r.Line, Bib: api.Some(r.Bib), Code: string(r.Code), Detail: r.Detail}
-		}),
-	}
-}
-
 // GetRegistration implements GET /events/{event}/registrations/{bib}.
 func (s *Server) GetRegistration(c *gin.Context, event api.Event, bib api.BibInPath) {
-	s.replyRegistration(c, event, func(ctx context.Context, key registrations.Event) (registrations.Registration, error) {
-		return s.Races.Get(ctx, key, bib)
+	s.replyRegistration(c, event, func(ctx context.Context) (registrations.Registration, error) {
+		return s.Races.Get(ctx, event, bib)
 	})
 }
 
 // EditRegistration implements PATCH /events/{event}/registrations/{bib}: all rows
 // of the runner move in one transaction (T2, T7).
 func (s *Server) EditRegistration(c *gin.Context, event api.Event, bib api.BibInPath, params api.EditRegistrationParams) {
-	s.replyRegistration(c, event, func(ctx context.Context, key registrations.Event) (none registrations.Registration, _ error) {
+	s.replyRegistration(c, event, func(ctx context.Context) (none registrations.Registration, _ error) {
 		ifMatch, err := needIfMatch(params.IfMatch)
 		if err != nil {
 			return none, err
@@ -190,24 +175,20 @@ func (s *Server) EditRegistration(c *gin.Context, event api.Event, bib api.BibIn
 		if err != nil {
 			return none, err
 		}
-		return s.Races.Edit(ctx, key, bib, ifMatch, registrations.Edit{
-			Name: body.Name, Sex: (*registrations.Sex)(body.Sex), Age: body.Age, FinishedAt: body.FinishedAt,
+		return s.Races.Edit(ctx, event, bib, ifMatch, registrations.Edit{
+			Name: body.Name, Sex: body.Sex, Age: body.Age, FinishedAt: body.FinishedAt,
 		})
 	})
 }
 
 // replyRegistration answers with the runner that find returns.
-func (s *Server) replyRegistration(c *gin.Context, event string, find func(context.Context, registrations.Event) (registrations.Registration, error)) {
+func (s *Server) replyRegistration(c *gin.Context, event registrations.Event, find func(context.Context) (registrations.Registration, error)) {
 	handle(c, http.StatusOK, func(ctx context.Context) (none api.Registration, _ error) {
-		key, err := registrations.ParseEvent(event)
+		runner, err := find(ctx)
 		if err != nil {
 			return none, err
 		}
-		runner, err := find(ctx, key)
-		if err != nil {
-			return none, err
-		}
-		items, err := s.withMoments(ctx, key, []registrations.Registration{runner})
+		items, err := s.withMoments(ctx, event, []registrations.Registration{runner})
 		if err != nil {
 			return none, err
 		}
@@ -219,13 +200,9 @@ func (s *Server) replyRegistration(c *gin.Context, event string, find func(conte
 // DeleteRegistration implements DELETE /events/{event}/registrations/{bib}. Safe
 // to repeat.
 func (s *Server) DeleteRegistration(c *gin.Context, event api.Event, bib api.BibInPath, params api.DeleteRegistrationParams) {
-	key, err := registrations.ParseEvent(event)
-	var ifMatch string
+	ifMatch, err := decodeIfMatch(params.IfMatch)
 	if err == nil {
-		ifMatch, err = decodeIfMatch(params.IfMatch)
-	}
-	if err == nil {
-		err = s.Races.Delete(c.Request.Context(), key, bib, ifMatch)
+		err = s.Races.Delete(c.Request.Context(), event, bib, ifMatch)
 	}
 	if errors.Is(err, registrations.ErrNotFound) {
 		err = nil

@@ -9,7 +9,6 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/cutroom/cutroom/shared/playlist"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
@@ -30,7 +29,7 @@ func (s *Server) SeekVideo(c *gin.Context, id api.ID) {
 		if err != nil {
 			return out, err
 		}
-		view, err := s.Videos.View(ctx, video.ID(id))
+		view, err := s.Videos.View(ctx, id)
 		if err != nil {
 			return out, err
 		}

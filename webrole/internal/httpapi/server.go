@@ -80,13 +80,20 @@ func New(p Parts) (*Server, error) {
 	return s, nil
 }
 
+// pathOf is the address of a video.
+func pathOf(id video.ID) string { return Base + "/videos/" + string(id) }
+
 // Register adds the routes of the document that which selects.
 func (s *Server) Register(r gin.IRouter, which func(path string) bool) {
 	all := gin.New()
 	api.RegisterHandlersWithOptions(all, s, api.GinServerOptions{
 		BaseURL: Base,
 		ErrorHandler: func(c *gin.Context, err error, _ int) {
-			problem.Abort(c, problem.New(problem.InvalidParameter, "A parameter cannot be read.").Because(err))
+			var event *registrations.Invalid
+			if !errors.As(err, &event) {
+				err = problem.New(problem.InvalidParameter, "A parameter cannot be read.").Because(err)
+			}
+			problem.Abort(c, err)
 		},
 	})
 	for _, route := range all.Routes() {

@@ -2,12 +2,10 @@ package httpapi
 
 import (
 	"context"
-	"encoding/base64"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
@@ -37,14 +35,14 @@ func (s *Server) PutContent(c *gin.Context, id api.ID, params api.PutContentPara
 	}
 	var sum []byte
 	if err == nil {
-		sum, err = upload.ParseMD5(api.Value(params.ContentMD5))
+		sum, err = upload.ParseMD5(params.ContentMD5)
 	}
 	if err != nil {
 		refuseBody(c, err)
 		return
 	}
 	middleware.StreamsIn(r)
-	rec, err := s.Uploads.Put(r.Context(), video.ID(id), upload.Body{Reader: r.Body, Size: r.ContentLength, MD5: sum})
+	rec, err := s.Uploads.Put(r.Context(), id, upload.Body{Reader: r.Body, Size: r.ContentLength, MD5: sum})
 	if err != nil {
 		refuseBody(c, err)
 		return
@@ -56,7 +54,7 @@ func (s *Server) PutContent(c *gin.Context, id api.ID, params api.PutContentPara
 // secrets: they are never logged.
 func (s *Server) GetUpload(c *gin.Context, id api.ID) {
 	handle(c, http.StatusOK, func(ctx context.Context) (api.Upload, error) {
-		return publicUpload(s.Uploads.Status(ctx, video.ID(id)))
+		return s.Uploads.Status(ctx, id)
 	})
 }
 
@@ -67,22 +65,8 @@ func (s *Server) BeginUpload(c *gin.Context, id api.ID) {
 		if err != nil {
 			return out, err
 		}
-		return publicUpload(s.Uploads.Begin(ctx, video.ID(id), body.SizeBytes, body.Anew))
+		return s.Uploads.Begin(ctx, id, body.SizeBytes, body.Anew)
 	})
-}
-
-func publicUpload(s upload.Progress, err error) (api.Upload, error) {
-	if err != nil {
-		return api.Upload{}, err
-	}
-	return api.Upload{
-		SizeBytes: s.Layout.Bytes, PartSizeBytes: s.Layout.PartBytes, Parts: s.Layout.Count(), First: s.First,
-		Held: api.Each(s.Held, func(p sourceparts.Part) api.PartHeld {
-			return api.PartHeld{Number: p.Number, Md5: base64.StdEncoding.EncodeToString(p.MD5)}
-		}),
-		Send:      api.Each(s.Send, func(t upload.Ticket) api.PartToSend { return api.PartToSend{Number: t.Number, Url: t.URL} }),
-		ExpiresAt: s.Expires, Playable: s.Video.Playable,
-	}, nil
 }
 
 // CompleteUpload implements POST /videos/{id}/upload/complete.
@@ -94,7 +78,7 @@ func (s *Server) CompleteUpload(c *gin.Context, id api.ID) {
 	}
 	var rec videostore.Record
 	if err == nil {
-		rec, err = s.Uploads.Complete(c.Request.Context(), video.ID(id), sums)
+		rec, err = s.Uploads.Complete(c.Request.Context(), id, sums)
 	}
 	s.replyVideo(c, http.StatusAccepted, rec, err)
 }

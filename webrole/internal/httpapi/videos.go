@@ -11,12 +11,10 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
-	"github.com/oapi-codegen/runtime/types"
 
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/shared/visible"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
@@ -31,12 +29,12 @@ const defaultChannel = "main"
 func (s *Server) CreateVideo(c *gin.Context, params api.CreateVideoParams) {
 	rec, err := s.create(c, params.IdempotencyKey)
 	if err == nil {
-		c.Header("Location", Base+"/videos/"+string(rec.Video.ID))
+		c.Header("Location", pathOf(rec.Video.ID))
 	}
 	s.replyVideo(c, http.StatusCreated, rec, err)
 }
 
-func (s *Server) create(c *gin.Context, key *string) (none videostore.Record, _ error) {
+func (s *Server) create(c *gin.Context, key string) (none videostore.Record, _ error) {
 	body, err := readJSON[api.NewVideo](s, c)
 	if err != nil {
 		return none, err
@@ -51,14 +49,14 @@ func (s *Server) create(c *gin.Context, key *string) (none videostore.Record, _ 
 	if v.Priority == video.High && !access.May(who, access.Hurry, v) {
 		return none, access.Refused(c)
 	}
-	if key == nil {
+	if key == "" {
 		return s.Videos.Create(ctx, v)
 	}
 	canonical, err := json.Marshal(body) // without white space, its members in one order
 	if err != nil {
 		return none, fmt.Errorf("hash body: %w", err)
 	}
-	return s.Videos.CreateOnce(ctx, *key, hashOf(canonical), v)
+	return s.Videos.CreateOnce(ctx, key, hashOf(canonical), v)
 }
 
 func hashOf(data []byte) string {
@@ -123,10 +121,10 @@ func apply(v *video.Video, edit api.VideoEdit) error {
 		}
 	}
 	if edit.Visibility != nil {
-		v.Visibility = video.Visibility(*edit.Visibility)
+		v.Visibility = *edit.Visibility
 	}
 	if edit.Priority != nil {
-		v.Priority = video.Priority(*edit.Priority)
+		v.Priority = *edit.Priority
 	}
 	if bad != "" {
 		return invisible(bad)
@@ -167,7 +165,7 @@ func (s *Server) EditVideo(c *gin.Context, id api.ID, params api.EditVideoParams
 	}
 	var rec videostore.Record
 	if err == nil {
-		rec, err = s.Videos.Change(c.Request.Context(), video.ID(id), ifMatch, func(v *video.Video) ([]videostore.OutboxMessage, error) {
+		rec, err = s.Videos.Change(c.Request.Context(), id, ifMatch, func(v *video.Video) ([]videostore.OutboxMessage, error) {
 			return []videostore.OutboxMessage{videostore.FollowMessage()}, edit(c, v, body)
 		})
 	}
@@ -194,7 +192,7 @@ func edit(c *gin.Context, v *video.Video, body api.VideoEdit) error {
 func (s *Server) DeleteVideo(c *gin.Context, id api.ID, params api.DeleteVideoParams) {
 	ifMatch, err := decodeIfMatch(params.IfMatch)
 	if err == nil {
-		_, err = s.Videos.Delete(c.Request.Context(), video.ID(id), ifMatch)
+		_, err = s.Videos.Delete(c.Request.Context(), id, ifMatch)
 	}
 	replyEmpty(c, http.StatusAccepted, err)
 }
@@ -209,7 +207,7 @@ func (s *Server) CancelVideo(c *gin.Context, id api.ID) { s.change(c, id, s.Vide
 func (s *Server) ReprocessVideo(c *gin.Context, id api.ID) { s.change(c, id, s.Videos.Reprocess) }
 
 func (s *Server) change(c *gin.Context, id api.ID, change func(context.Context, video.ID) (videostore.Record, error)) {
-	rec, err := change(c.Request.Context(), video.ID(id))
+	rec, err := change(c.Request.Context(), id)
 	s.replyVideo(c, http.StatusAccepted, rec, err)
 }
 
@@ -235,13 +233,11 @@ func (s *Server) replyVideo(c *gin.Context, status int, rec videostore.Record, e
 
 // CountView implements POST /videos/{id}/views.
 func (s *Server) CountView(c *gin.Context, id api.ID) {
-	replyEmpty(c, http.StatusNoContent, s.Views.Count(c.Request.Context(), video.ID(id), time.Now()))
+	replyEmpty(c, http.StatusNoContent, s.Views.Count(c.Request.Context(), id, time.Now()))
 }
 
 // GetViews implements GET /videos/{id}/views.
 func (s *Server) GetViews(c *gin.Context, id api.ID) {
-	found, err := s.Views.Views(c.Request.Context(), video.ID(id))
-	reply(c, http.StatusOK, api.Views{Total: found.Total, Days: api.Each(found.Days, func(d views.Day) api.DayOfViews {
-		return api.DayOfViews{Date: types.Date{Time: d.Date}, Views: d.Views}
-	})}, err)
+	found, err := s.Views.Views(c.Request.Context(), id)
+	reply(c, http.StatusOK, found, err)
 }

@@ -40,15 +40,20 @@ func roleOn(account *azstorage.Account) role {
 
 // upload is what a client asks of a role: begin, the parts that are missing, begin again,
 // complete. The parts go by another way, as they go past the web role.
-func (r role) upload(ctx context.Context, id video.ID, content []byte, parts *blobstore.Store) error {
+func (r role) upload(ctx context.Context, id video.ID, content []byte, whole role) error {
 	size := int64(len(content))
 	sending, err := r.Begin(ctx, id, size, false)
 	if err != nil {
 		return err
 	}
-	for _, ticket := range sending.Send {
-		at := sending.Layout.Range(ticket.Number)
-		_, err := parts.Put(ctx, video.SourcesContainer, sourceparts.Name(id, sending.Layout, ticket.Number),
+	rec, err := whole.videos.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	layout, _ := sourceparts.LayoutOf(rec.Video.Upload)
+	for _, part := range sending.Send {
+		at := layout.Range(part.Number)
+		_, err := whole.blobs.Put(ctx, video.SourcesContainer, sourceparts.Name(id, layout, part.Number),
 			content[at.Offset:at.Offset+at.Length], blobstore.Options{IfNoneMatch: true})
 		if err != nil && !errors.Is(err, blobstore.ErrExists) {
 			return err
@@ -87,9 +92,9 @@ func TestAnUploadSurvivesTheDeathOfItsWebRole(t *testing.T) {
 					}
 					ids.Store(v.ID, n)
 					dying := roleOn(azuritetest.FaultyAccount(outer, account, inject.DiesAt(n, fault)))
-					died := dying.upload(t.Context(), v.ID, content, whole.blobs)
+					died := dying.upload(t.Context(), v.ID, content, whole)
 					if died != nil {
-						if err := whole.upload(t.Context(), v.ID, content, whole.blobs); err != nil && !isComplete(err) {
+						if err := whole.upload(t.Context(), v.ID, content, whole); err != nil && !isComplete(err) {
 							t.Fatalf("died at request %d of %v; repeated: %v", n, died, err)
 						}
 					}

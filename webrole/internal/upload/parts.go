@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -15,73 +16,58 @@ import (
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
 
-// maxTickets is how many parts a client gets keys for at a time.
+// maxTickets is how many parts a client gets valet keys for at a time.
 const maxTickets = 32
 
 // maxGivenUp is how many uploads of one video may be given up or refused: their keys
 // still write until they end, so each lets its holder store as much once more.
 const maxGivenUp = 10
 
-// Progress is how far an upload in parts has come, and what is to be sent next.
-type Progress struct {
-	Video   video.Video
-	Layout  sourceparts.Layout
-	Held    []sourceparts.Part // ascending
-	Send    []Ticket           // in the order to send, maxTickets at most
-	First   int                // how many of Send work waits for
-	Expires time.Time          // of the tickets
-}
-
-// Ticket is the valet key of one part: its URL creates the part's blob, once.
-type Ticket struct {
-	Number int
-	URL    string
-}
-
 // Begin says what is held of an upload and what to send next, and fixes how the file is
 // cut when that was not done. size is the file's, in bytes; 0 when it was announced before.
 // anew gives up what was sent before. The client that sends parts repeats it: what has arrived
 // is worked on.
-func (s *Service) Begin(ctx context.Context, id video.ID, size int64, anew bool) (Progress, error) {
+func (s *Service) Begin(ctx context.Context, id video.ID, size int64, anew bool) (none api.Upload, _ error) {
 	rec, err := s.awaiting(ctx, id)
 	if err != nil {
-		return Progress{}, err
+		return none, err
 	}
 	if rec, err = s.layOut(ctx, rec, size, anew); err != nil {
-		return Progress{}, err
+		return none, err
 	}
 	l, _ := sourceparts.LayoutOf(rec.Video.Upload)
 	held, err := sourceparts.Tidy(ctx, s.blobs, id, l)
 	if err != nil {
-		return Progress{}, err
+		return none, err
 	}
 	if err := s.sniffParts(ctx, rec.Video, held); err != nil {
-		return Progress{}, err
+		return none, err
 	}
 	if s.Early != nil { // after the look at its first bytes, because work may begin now
 		if rec, err = s.Early.Arrived(ctx, id, held); err != nil {
-			return Progress{}, err
+			return none, err
 		}
 	}
 	return s.sending(ctx, rec.Video, held)
 }
 
 // Status is Begin for a client that only wants to know: it changes nothing.
-func (s *Service) Status(ctx context.Context, id video.ID) (Progress, error) {
+func (s *Service) Status(ctx context.Context, id video.ID) (none api.Upload, _ error) {
 	rec, err := s.awaiting(ctx, id)
 	if err != nil {
-		return Progress{}, err
+		return none, err
 	}
 	l, inParts := sourceparts.LayoutOf(rec.Video.Upload)
 	if !inParts {
-		return Progress{Video: rec.Video, Layout: sourceparts.Layout{Bytes: rec.Video.SizeBytes, PartBytes: sourceparts.PartBytes}}, nil
+		return progress(rec.Video, sourceparts.Layout{Bytes: rec.Video.SizeBytes, PartBytes: sourceparts.PartBytes}, nil), nil
 	}
 	held, err := sourceparts.Held(ctx, s.blobs, id, l)
 	if err != nil {
-		return Progress{}, err
+		return none, err
 	}
 	return s.sending(ctx, rec.Video, held)
 }
@@ -177,37 +163,50 @@ func (s *Service) sniffParts(ctx context.Context, v video.Video, held []sourcepa
 	return nil
 }
 
-// sending signs keys for the parts that are to be sent next: those that work waits for, and
-// then the others in order.
-func (s *Service) sending(ctx context.Context, v video.Video, held []sourceparts.Part) (Progress, error) {
+// progress is how far an upload has come, without what is to be sent next.
+func progress(v video.Video, l sourceparts.Layout, held []sourceparts.Part) api.Upload {
+	return api.Upload{
+		SizeBytes: l.Bytes, PartSizeBytes: l.PartBytes, Parts: l.Count(), Playable: v.Playable, Send: []api.PartToSend{},
+		Held: api.Each(held, func(p sourceparts.Part) api.PartHeld {
+			return api.PartHeld{Number: p.Number, Md5: base64.StdEncoding.EncodeToString(p.MD5)}
+		}),
+	}
+}
+
+// sending adds keys for the parts that are to be sent next: those that work waits for, and
+// then the others in order. The URL of each creates the part's blob, once.
+func (s *Service) sending(ctx context.Context, v video.Video, held []sourceparts.Part) (api.Upload, error) {
 	l, _ := sourceparts.LayoutOf(v.Upload)
+	out := progress(v, l, held)
+	out.ExpiresAt = time.Now().Add(sourceparts.KeyLife).UTC().Truncate(time.Second)
 	there := make(map[int]bool, len(held))
 	for _, p := range held {
 		there[p.Number] = true
 	}
-	var order []int
-	add := func(n int) {
-		if !there[n] && len(order) < maxTickets {
-			there[n] = true // once
-			order = append(order, n)
+	add := func(n int) error {
+		if there[n] || len(out.Send) == maxTickets {
+			return nil
 		}
+		there[n] = true // once
+		url, err := s.account.SignCreate(ctx, video.SourcesContainer, sourceparts.Name(v.ID, l, n), sourceparts.KeyLife)
+		if err != nil {
+			return fmt.Errorf("sign upload of %s: %w", v.ID, err)
+		}
+		out.Send = append(out.Send, api.PartToSend{Number: n, Url: url})
+		return nil
 	}
 	if s.Early != nil {
 		for _, n := range s.Early.Wanted(v) {
-			add(n)
+			if err := add(n); err != nil {
+				return out, err
+			}
 		}
 	}
-	first := len(order)
+	out.First = len(out.Send)
 	for n := range l.Count() {
-		add(n)
-	}
-	out := Progress{Video: v, Layout: l, Held: held, First: first, Expires: time.Now().Add(sourceparts.KeyLife).UTC().Truncate(time.Second)}
-	for _, n := range order {
-		url, err := s.account.SignCreate(ctx, video.SourcesContainer, sourceparts.Name(v.ID, l, n), sourceparts.KeyLife)
-		if err != nil {
-			return Progress{}, fmt.Errorf("sign upload of %s: %w", v.ID, err)
+		if err := add(n); err != nil {
+			return out, err
 		}
-		out.Send = append(out.Send, Ticket{Number: n, URL: url})
 	}
 	return out, nil
 }
