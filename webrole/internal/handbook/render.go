@@ -8,7 +8,6 @@ import (
 	"path"
 	"regexp"
 	"strings"
-	"unicode"
 
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
@@ -39,8 +38,7 @@ func render(files fs.FS, name, text string) (string, error) {
 		goldmark.WithRendererOptions(markup.WithUnsafe(), own),
 	)
 	var out bytes.Buffer
-	anchors := parser.NewContext(parser.WithIDs(slugs{}))
-	if err := md.Convert([]byte(quoteMark.ReplaceAllString(text, "")), &out, parser.WithContext(anchors)); err != nil {
+	if err := md.Convert([]byte(quoteMark.ReplaceAllString(text, "")), &out); err != nil {
 		return "", fmt.Errorf("render Markdown: %w", err)
 	}
 	page := tables.Replace(out.String())
@@ -48,31 +46,6 @@ func render(files fs.FS, name, text string) (string, error) {
 		return rowID.ReplaceAllString(line, `<a href="/learn#$0">$0</a>`)
 	}), nil
 }
-
-// slugs are the anchors that GitHub gives headings, so that links hold in both places.
-type slugs map[string]bool
-
-// Generate implements parser.IDs.
-func (s slugs) Generate(heading []byte, _ ast.NodeKind) []byte {
-	first := strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsLetter(r), unicode.IsNumber(r), r == '_', r == '-':
-			return unicode.ToLower(r)
-		case r == ' ':
-			return '-'
-		}
-		return -1
-	}, strings.TrimSpace(string(heading)))
-	slug := first
-	for n := 1; s[slug]; n++ {
-		slug = fmt.Sprintf("%s-%d", first, n)
-	}
-	s[slug] = true
-	return []byte(slug)
-}
-
-// Put implements parser.IDs.
-func (s slugs) Put(slug []byte) { s[string(slug)] = true }
 
 // document renders what our pages show otherwise than Markdown does by itself: code in
 // colours, diagrams as pictures, and links that lead to what the web role has.
