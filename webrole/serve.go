@@ -7,8 +7,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httputil"
 	"net/http/pprof"
 	"net/url"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -23,6 +26,7 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/middleware"
 	"github.com/cutroom/cutroom/webrole/internal/page"
 	"github.com/cutroom/cutroom/webrole/internal/playback"
+	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
 
 // Time-outs of both listeners. There is no write time-out: a slow player may take
@@ -244,4 +248,77 @@ func originOf(address string) (string, error) {
 		return "", fmt.Errorf("read the blob service's address: %w", err)
 	}
 	return u.Scheme + "://" + u.Host, nil
+}
+
+const (
+	readyTimeout = 3 * time.Second
+	readyMemory  = time.Second // how long one look at storage answers all callers
+)
+
+var (
+	errDraining = errors.New("the role is stopping")
+	errNoAnswer = errors.New("storage does not answer")
+)
+
+// readiness says whether this role should be sent requests. Any client may ask, as
+// often as they like: storage is asked once a second at most.
+type readiness struct {
+	probe    func(context.Context) error
+	draining atomic.Bool
+
+	mu    sync.Mutex // held while storage is asked: the others wait for the same answer
+	asked time.Time
+	err   error
+}
+
+// drain makes every check fail from now on.
+func (r *readiness) drain() { r.draining.Store(true) }
+
+// check returns why not, in words for any client; the log has the reason.
+func (r *readiness) check(ctx context.Context) error {
+	if r.draining.Load() {
+		return errDraining
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.asked) < readyMemory {
+		return r.err
+	}
+	// Others wait for this answer, so it is not the caller's to cancel.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout)
+	defer cancel()
+	r.err = nil
+	if err := r.probe(azstorage.WithoutRetry(ctx)); err != nil {
+		slog.WarnContext(ctx, "storage does not answer", "error", err)
+		r.err = errNoAnswer
+	}
+	r.asked = time.Now()
+	return r.err
+}
+
+// labBase is where the lab is.
+const labBase = httpapi.Base + "/lab"
+
+// passOn hands requests to the lab (e2e/lab), which the process that started the
+// stack keeps: it holds the processes. Our own guards (host, origin, token, deadline)
+// stand before it, and the client's credentials stay here.
+func passOn(lab *url.URL) http.Handler {
+	token, _ := lab.User.Password()
+	to := &url.URL{Scheme: lab.Scheme, Host: lab.Host}
+	return &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(to)
+			r.Out.Header = http.Header{
+				"Authorization": {"Bearer " + token},
+				"Content-Type":  r.In.Header["Content-Type"],
+			}
+		},
+		Transport: &http.Transport{DisableKeepAlives: true}, // it is asked rarely
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if !errors.Is(err, context.Canceled) {
+				err = problem.New(problem.LabAway, "The lab does not answer.").Because(err)
+			}
+			problem.Write(w, r, fmt.Errorf("ask the lab: %w", err))
+		},
+	}
 }

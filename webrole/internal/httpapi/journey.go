@@ -2,17 +2,23 @@ package httpapi
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/price"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
+	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
+	"github.com/cutroom/cutroom/webrole/internal/recent"
 )
 
 // stepRun is one run of a step: one that has a row, or one that the plan promises.
@@ -134,4 +140,123 @@ func attempt(a videostore.Attempt, shown disclosed) api.Attempt {
 		Number: a.Number, Worker: shown.worker(a.Worker), QueuedAt: api.Time(a.Queued), StartedAt: a.Started,
 		EndedAt: api.Time(a.Ended), Outcome: api.AttemptOutcome(a.Outcome), Error: api.Some(shown.reason(a.Error)),
 	}
+}
+
+// GetCost implements GET /videos/{id}/cost.
+func (s *Server) GetCost(c *gin.Context, _ api.ID) {
+	v, now, err := s.videoNow(c)
+	reply(c, http.StatusOK, costOf(v.Generation, now.runs, s.Prices), err)
+}
+
+// costOf adds up what the runs spent, and prices it.
+func costOf(generation int, runs []stepRun, prices price.Table) api.Cost {
+	out := api.Cost{Generation: generation, Requests: []api.RequestCost{}, Steps: []api.StepCost{}}
+	var all videostore.Usage
+	for _, r := range runs {
+		spent, notCounted := r.TotalUsage()
+		all.Add(spent)
+		ended := r.Attempts
+		if r.State == videostore.StepRunning {
+			ended--
+			out.AttemptsRunning++
+		}
+		out.AttemptsCounted += ended - notCounted
+		out.AttemptsNotCounted += notCounted
+		out.Steps = addStep(out.Steps, r.Key.Step, ended-notCounted, spent, prices)
+	}
+	for _, kind := range azstorage.RequestKinds() {
+		if n := all.Requests[kind]; n > 0 {
+			out.Requests = append(out.Requests, api.RequestCost{
+				Kind: string(kind), Count: n, DollarsPer10000: prices.Per10000(kind), Dollars: prices.Requests(kind, n),
+			})
+		}
+	}
+	dollars := prices.Cost(all)
+	out.BytesToStorage, out.BytesFromStorage, out.CpuSeconds = all.Sent, all.Received, all.CPU
+	out.Dollars = api.Dollars{Requests: dollars.Requests, Bytes: dollars.Bytes, Cpu: dollars.CPU, Total: dollars.Total()}
+	return out
+}
+
+// addStep adds a run to its step's line. Runs come in the order of the steps.
+func addStep(steps []api.StepCost, name string, counted int, spent videostore.Usage, prices price.Table) []api.StepCost {
+	if len(steps) == 0 || steps[len(steps)-1].Step != name {
+		steps = append(steps, api.StepCost{Step: name})
+	}
+	line := &steps[len(steps)-1]
+	line.Attempts += counted
+	for _, n := range spent.Requests {
+		line.Requests += n
+	}
+	line.CpuSeconds += spent.CPU
+	line.Dollars += prices.Cost(spent).Total()
+	return steps
+}
+
+// snapshot is what the rows of a video say beyond META.
+type snapshot struct {
+	etag     string // of the META that was read with them
+	progress videostore.Progress
+	runs     []stepRun
+}
+
+const (
+	maxSnapshots = 64
+	// snapshotLife is how long a page may be shown the same progress. Whatever
+	// changes META, such as the end of the last step, is seen at once.
+	snapshotLife = time.Second
+)
+
+func newSnapshots(videos *videostore.Store) *recent.Cache[video.ID, snapshot] {
+	return recent.New(maxSnapshots, func(ctx context.Context, id video.ID) (snapshot, error) {
+		view, err := videos.ReadSnapshot(ctx, id)
+		if err != nil {
+			return snapshot{}, err
+		}
+		return snapshot{etag: view.ETag, progress: view.Progress(), runs: stepRunsOf(view)}, nil
+	})
+}
+
+// snapshot reads all rows of a video, or shares what others have just read.
+func (s *Server) snapshot(ctx context.Context, rec videostore.Record) (snapshot, error) {
+	return s.snapshots.Get(ctx, rec.Video.ID, func(known snapshot, age time.Duration) bool {
+		return known.etag == rec.ETag && age < snapshotLife
+	})
+}
+
+// videoNow is the video of a route and its rows.
+func (s *Server) videoNow(c *gin.Context) (video.Video, snapshot, error) {
+	rec := access.Video(c)
+	now, err := s.snapshot(c.Request.Context(), rec)
+	return rec.Video, now, err
+}
+
+// disclosed is what a requester is shown of the work on a video: operators the whole of
+// every error, others its code, because the rest names hosts and blobs; and those who may
+// change the video which workers made it, because their names are those of hosts.
+type disclosed struct{ errors, workers bool }
+
+func disclosedTo(c *gin.Context, v video.Video) disclosed {
+	who := access.IdentityOf(c.Request.Context())
+	return disclosed{errors: access.May(who, access.Operate, video.Video{}), workers: access.May(who, access.Change, v)}
+}
+
+// retrying stands for an error that the requester is not shown.
+const retrying = "retrying"
+
+// failure is the text of a video.Failure, which is written for the uploader.
+var failure = regexp.MustCompile(`^[a-z]+(_[a-z]+)+: `)
+
+func (d disclosed) reason(text string) string {
+	if d.errors || text == "" || failure.MatchString(text) {
+		return text
+	}
+	return retrying
+}
+
+// worker is nil where there is none, or the requester is not shown it.
+func (d disclosed) worker(name string) *string {
+	if !d.workers {
+		return nil
+	}
+	return api.Some(name)
 }

@@ -12,13 +12,16 @@ import (
 	"github.com/gin-gonic/gin"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cutroom/cutroom/shared/apikeys"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/visible"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/api"
+	"github.com/cutroom/cutroom/webrole/internal/middleware"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 	"github.com/cutroom/cutroom/webrole/internal/scaling"
 )
@@ -223,4 +226,89 @@ func publicQueue(q scaling.Queue) api.ScaleQueue {
 		Name: q.Name, Pool: q.Pool, Urgent: q.Urgent, Paused: q.Paused, Visible: q.Visible, Hidden: q.Hidden,
 		OldestSeconds: q.Oldest.Seconds(), SecondsEach: q.Each.Seconds(), WorkSeconds: q.Work().Seconds(),
 	}
+}
+
+// CreateKey implements POST /ops/keys. The text of the key is a secret: it is in the
+// answer, and nowhere else.
+func (s *Server) CreateKey(c *gin.Context) {
+	handle(c, http.StatusCreated, func(ctx context.Context) (out api.MadeKey, _ error) {
+		body, err := readJSON[api.NewKey](s, c)
+		if err != nil {
+			return out, err
+		}
+		if !visible.Is(body.Name, "") {
+			return out, invisible("name")
+		}
+		made, text, err := s.Keys.Create(ctx, apikeys.Key{Name: body.Name, Owner: body.Owner, Role: string(body.Role)})
+		if err != nil {
+			return out, err
+		}
+		c.Header("Location", Base+"/ops/keys/"+made.ID) // for the audit trail, too
+		return api.MadeKey{Key: made, Text: text}, nil
+	})
+}
+
+// invisible refuses a text of a body.
+func invisible(member string) error {
+	return problem.New(problem.InvalidBody, "Member /%s: it is blank, or has characters that cannot be seen or that change how others are shown.", member)
+}
+
+// ListKeys implements GET /ops/keys.
+func (s *Server) ListKeys(c *gin.Context, params api.ListKeysParams) {
+	found, next, err := s.Keys.List(c.Request.Context(), params.Limit, params.PageToken)
+	reply(c, http.StatusOK, api.KeyList{Items: list(found), NextPageToken: api.Some(next)}, err)
+}
+
+// RevokeKey implements DELETE /ops/keys/{keyId}.
+func (s *Server) RevokeKey(c *gin.Context, keyID string) {
+	replyEmpty(c, http.StatusNoContent, s.Keys.Revoke(c.Request.Context(), keyID))
+}
+
+// ListAudit implements GET /ops/audit.
+func (s *Server) ListAudit(c *gin.Context, params api.ListAuditParams) {
+	found, next, err := s.Trail.List(c.Request.Context(), params.Limit, params.PageToken)
+	reply(c, http.StatusOK, api.AuditList{Items: list(found), NextPageToken: api.Some(next)}, err)
+}
+
+const (
+	// writeTimeout is how long a client may not read before it is cut off.
+	writeTimeout = 10 * time.Second
+	// reconnect is what browsers wait before they ask again, in milliseconds.
+	reconnect = 2000
+)
+
+// WatchBoard implements GET /ops/events. Until there is something to send it is a
+// request like others, with their deadline and their problems.
+func (s *Server) WatchBoard(c *gin.Context) {
+	for state, err := range s.Board.Watch(c.Request.Context()) {
+		if !c.Writer.Written() {
+			if err != nil {
+				problem.Abort(c, err)
+				return
+			}
+			middleware.StreamsOut(c.Request)
+			c.Header("Content-Type", "text/event-stream")
+			c.Header("X-Accel-Buffering", "no") // nginx would keep events back
+			err = send(c.Writer, "retry: %d\n\n", reconnect)
+		}
+		if err == nil {
+			err = send(c.Writer, "event: snapshot\ndata: %s\n\n", state.JSON)
+		}
+		if err != nil { // the client left or read too slowly, or the role stops: an error would not be read
+			break
+		}
+	}
+	c.Abort()
+}
+
+// send writes to a client that may have stopped reading.
+func send(w gin.ResponseWriter, format string, args ...any) error {
+	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return fmt.Errorf("bound the writing of an event: %w", err)
+	}
+	if _, err := fmt.Fprintf(w, format, args...); err != nil {
+		return fmt.Errorf("write an event: %w", err)
+	}
+	w.Flush()
+	return nil
 }

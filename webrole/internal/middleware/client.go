@@ -2,11 +2,19 @@ package middleware
 
 import (
 	"fmt"
+	"net"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/gin-gonic/gin"
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/time/rate"
+
+	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
 
 // Proxies are the addresses of the proxies before this role, whose word about the
@@ -61,4 +69,125 @@ func network(client netip.Addr) netip.Prefix {
 	}
 	all, _ := client.Prefix(bits) // of an invalid address: the zero prefix, one client for all
 	return all
+}
+
+// Connections bounds how many connections each client has open. A connection costs
+// memory and a descriptor before it sends anything, so no limit of requests counts it.
+// One beyond the bound is closed at once, without an answer. Those of trusted proxies do
+// not count: many clients share them, and the proxy has to bound its own clients.
+type Connections struct {
+	most    int // 0: no bound
+	proxies Proxies
+	refused func()
+
+	mu   sync.Mutex
+	open map[netip.Prefix]int
+}
+
+// NewConnections returns a bound of most connections for each address, of IPv6 for each
+// /64 network. Zero is no bound. refused is called for each that is closed.
+func NewConnections(most int, proxies Proxies, refused func()) *Connections {
+	return &Connections{most: most, proxies: proxies, refused: refused, open: map[netip.Prefix]int{}}
+}
+
+// Track is for http.Server.ConnState.
+func (c *Connections) Track(conn net.Conn, state http.ConnState) {
+	if c.most == 0 || state != http.StateNew && state != http.StateClosed && state != http.StateHijacked {
+		return
+	}
+	peer, err := netip.ParseAddrPort(conn.RemoteAddr().String())
+	if err != nil || c.proxies.Include(peer.Addr().Unmap()) {
+		return
+	}
+	client := network(peer.Addr().Unmap())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if state != http.StateNew {
+		if c.open[client]--; c.open[client] <= 0 {
+			delete(c.open, client)
+		}
+		return
+	}
+	c.open[client]++
+	if c.open[client] > c.most {
+		c.refused()
+		_ = conn.Close() // the server notices, and says StateClosed
+	}
+}
+
+// rateWindow is the span that limits are given for.
+const rateWindow = 10 * time.Second
+
+// maxClients bounds a limiter's memory, to some 20 MB. Beyond it the client that was
+// silent longest is forgotten, and only that one: a client that wants a fresh start needs
+// as many addresses as this within the window, each with a limit of its own.
+const maxClients = 1 << 16
+
+// Limits are how many requests a client may make in 10 s. Zero is no limit.
+type Limits struct {
+	API      int // requests under /api/ and /auth/, and others that show credentials
+	Playback int // requests under /v/
+}
+
+// Rate answers 429 with Retry-After to a client that asks more often than limits
+// allow. It stands before the token is checked, so that guessing is counted, too. A
+// client has as many requests at once as its limit, which come back evenly over 10 s.
+// It counts in this process only: with n web roles a client gets up to n times as
+// many. Health and pages are not counted; the sign-in is, because each way back makes us
+// ask the issuer.
+func Rate(limits Limits) gin.HandlerFunc {
+	api, playback := newLimiter(limits.API), newLimiter(limits.Playback)
+	return func(c *gin.Context) {
+		path := c.Request.URL.Path
+		var l *limiter
+		switch {
+		case strings.HasPrefix(path, "/v/"):
+			l = playback
+		case strings.HasPrefix(path, "/api/"), strings.HasPrefix(path, "/auth/"), c.GetHeader("Authorization") != "":
+			l = api
+		}
+		if wait := l.wait(Client(c)); wait > 0 {
+			problem.Abort(c, problem.New(problem.RateLimited, "At most %d requests in %v.", l.limit, rateWindow).After(int(wait/time.Second)+1))
+		}
+	}
+}
+
+// limiter has a token bucket for each client.
+type limiter struct {
+	limit   int
+	clients *lru.Cache[netip.Prefix, *rate.Limiter]
+}
+
+// newLimiter returns nil, which lets everything through, for a limit of zero.
+func newLimiter(limit int) *limiter {
+	if limit <= 0 {
+		return nil
+	}
+	clients, err := lru.New[netip.Prefix, *rate.Limiter](maxClients)
+	if err != nil {
+		panic(err) // maxClients is not positive
+	}
+	return &limiter{limit, clients}
+}
+
+// wait is how long a client has to wait before it may ask: 0 when it may now, which
+// counts. A refused request costs nothing more.
+func (l *limiter) wait(client netip.Prefix) time.Duration {
+	if l == nil {
+		return 0
+	}
+	bucket, known := l.clients.Get(client)
+	if !known {
+		bucket = rate.NewLimiter(rate.Limit(float64(l.limit)/rateWindow.Seconds()), l.limit)
+		if other, exists, _ := l.clients.PeekOrAdd(client, bucket); exists { // another request was first
+			bucket = other
+		}
+	}
+	now := time.Now()
+	reservation := bucket.ReserveN(now, 1)
+	wait := reservation.DelayFrom(now)
+	if wait > 0 {
+		reservation.CancelAt(now)
+	}
+	return wait
 }

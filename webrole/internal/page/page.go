@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"html/template"
 	"io/fs"
@@ -237,4 +238,19 @@ func (p *Pages) static(w http.ResponseWriter, r *http.Request) {
 var contentTypes = map[string]string{
 	".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
 	".txt": "text/plain; charset=utf-8", ".csv": "text/csv; charset=utf-8",
+}
+
+// media gives the page for uploads the lists by which files are judged.
+func media() (map[string]any, error) {
+	kinds, err := json.Marshal(video.OtherKinds)
+	if err != nil {
+		return nil, fmt.Errorf("list kinds of files: %w", err)
+	}
+	accept := []string{"video/*"}
+	for _, c := range video.Containers {
+		accept = slices.Concat(accept, c.Types, c.Suffixes)
+	}
+	return map[string]any{
+		"Accept": strings.Join(accept, ","), "Containers": video.ContainerNames(), "Kinds": string(kinds), "Head": video.HeadBytes,
+	}, nil
 }

@@ -1,3 +1,17 @@
+// Package playback serves what a player reads under /v/{id}/. While a video is
+// being made its playlists are drawn from the committed step rows, so it can be
+// watched before it is ready; afterwards the finish step's files are served. A
+// segment is a range of one immutable blob, proxied with ranges and a strong
+// ETag, and cached for ever: its address carries the generation.
+//
+//	master.m3u8  {rendition}.m3u8  audio.m3u8
+//	{rendition|audio}/init.mp4  {rendition|audio}/{number}.m4s
+//	poster.jpg  storyboard.vtt  storyboard.jpg  download.mp4
+//
+// Every request looks at META first, a point read, so that a deleted video
+// answers 404 from its tombstone on.
+//
+// Last in the reading order.
 package playback
 
 import (
@@ -371,4 +385,52 @@ func filename(title string) string {
 
 func missing() error {
 	return problem.New(problem.NotFound, "There is no such file.")
+}
+
+// maxViews is how many generations are remembered. Committed rows never
+// change and no id is used twice, so a remembered view is never wrong; it can
+// only be incomplete, and then it is read again.
+const maxViews = 64
+
+type viewKey struct {
+	id         video.ID
+	generation int
+}
+
+// committed is what is committed of one generation, as of one reading.
+type committed struct {
+	playlist.Presentation
+	finish *video.FinishOutput // nil until the finish step is done
+}
+
+// complete reports that nothing can be added.
+func (c committed) complete() bool { return c.finish != nil }
+
+// newViews remembers the newest view of the generations that are being played.
+func newViews(store *videostore.Store) *recent.Cache[viewKey, committed] {
+	return recent.New(maxViews, func(ctx context.Context, key viewKey) (c committed, _ error) {
+		view, err := store.View(ctx, key.id)
+		if err != nil {
+			return c, err
+		}
+		if c.Presentation, err = view.Presentation(key.generation); err != nil {
+			return c, fmt.Errorf("collect %s: %w", key.id, err)
+		}
+		whole, done, err := view.Whole(key.generation)
+		if done {
+			c.finish = &whole
+		}
+		return c, err
+	})
+}
+
+// view returns what is committed of the generation that q asks for: a remembered
+// view if it is complete or has what is wanted, else one that is read now.
+func (s *Service) view(ctx context.Context, q request, has func(committed) bool) (committed, error) {
+	if q.generation > q.video.Generation { // META knows: nothing is read, and no view makes room for it
+		return committed{}, missing()
+	}
+	return s.views.Get(ctx, viewKey{q.video.ID, q.generation}, func(c committed, _ time.Duration) bool {
+		return c.complete() || has(c)
+	})
 }
