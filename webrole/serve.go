@@ -8,7 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
-	"net/http/pprof"
+	_ "net/http/pprof" // registers the profiles in http.DefaultServeMux
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -164,16 +164,7 @@ func (r *role) adminRoutes(blobOrigin string) *gin.Engine {
 	e.GET("/metrics", gin.WrapH(promhttp.HandlerFor(r.measured.registry, promhttp.HandlerOpts{})))
 	e.GET("/debug/pprof/*name", func(c *gin.Context) {
 		middleware.StreamsOut(c.Request) // a profile lasts as long as it is asked to
-		switch c.Param("name") {
-		case "/profile":
-			pprof.Profile(c.Writer, c.Request)
-		case "/trace":
-			pprof.Trace(c.Writer, c.Request)
-		case "/symbol":
-			pprof.Symbol(c.Writer, c.Request)
-		default:
-			pprof.Index(c.Writer, c.Request)
-		}
+		http.DefaultServeMux.ServeHTTP(c.Writer, c.Request)
 	})
 	return e
 }

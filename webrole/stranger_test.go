@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,9 +62,11 @@ func TestStrangersLearnNothing(t *testing.T) {
 // How long answers are compared: the quickest of so many pairs, which take turns; the others
 // show what else the machine does. Twice as long and a little more would be a row read for
 // one and not for the other, which the requests above show exactly; the clock shows what no
-// request to storage is.
+// request to storage is. While the quickest are apart there are more pairs: what else the
+// machine does goes away, and a difference in the work stays.
 const (
 	timedPairs  = 11
+	mostPairs   = 300
 	timedFactor = 2
 	timedSlack  = 5 * time.Millisecond
 )
@@ -80,17 +81,21 @@ func TestStrangersWaitAlike(t *testing.T) {
 	for i := range ids {
 		ids[i] = [2]string{c.announce(owner, video.Private), string(video.NewID())}
 	}
-	measure := func(who, method, base string, route gin.RouteInfo) (private, none time.Duration) {
-		var took [2][]time.Duration
-		for n, pair := range ids {
+	apart := func(private, none time.Duration) bool {
+		return private > timedFactor*none+timedSlack || none > timedFactor*private+timedSlack
+	}
+	measure := func(who, base string, route gin.RouteInfo) (private, none time.Duration) {
+		quickest := [2]time.Duration{time.Hour, time.Hour}
+		for n := 0; n < timedPairs || n < mostPairs && apart(quickest[0], quickest[1]); n++ {
 			for turn := range 2 {
 				which := (n + turn) % 2
+				id := ids[n%timedPairs][which]
 				begin := time.Now()
-				c.said(who, method, base+addressOf(route, fillWith(pair[which])), pair[which])
-				took[which] = append(took[which], time.Since(begin))
+				c.said(who, route.Method, base+addressOf(route, fillWith(id)), id)
+				quickest[which] = min(quickest[which], time.Since(begin))
 			}
 		}
-		return slices.Min(took[0]), slices.Min(took[1])
+		return quickest[0], quickest[1]
 	}
 	asked, largest, where := 0, 0.0, ""
 	for base, routes := range c.listeners() {
@@ -100,13 +105,9 @@ func TestStrangersWaitAlike(t *testing.T) {
 			}
 			for _, who := range []string{visitor, viewer, stranger} {
 				asked++
-				private, none := measure(who, route.Method, base, route)
-				apart := func() bool { return private > timedFactor*none+timedSlack || none > timedFactor*private+timedSlack }
-				if apart() { // a machine that does something else, or a difference: it is there again
-					private, none = measure(who, route.Method, base, route)
-				}
+				private, none := measure(who, base, route)
 				name := fmt.Sprintf("%s %s as %s: %v for a private video, %v for none", route.Method, route.Path, who, private, none)
-				if apart() {
+				if apart(private, none) {
 					t.Error(name)
 				}
 				if ratio := float64(max(private, none)) / float64(min(private, none)); ratio > largest {
@@ -115,7 +116,7 @@ func TestStrangersWaitAlike(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("the quickest of %d pairs for %d routes and people; furthest apart: %s", timedPairs, asked, where)
+	t.Logf("the quickest of %d pairs or more for %d routes and people; furthest apart: %s", timedPairs, asked, where)
 	if asked < 60 {
 		t.Errorf("only %d routes and people were tried", asked)
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -26,7 +27,7 @@ import (
 // before the generated code reads them. Bodies are checked by readJSON, which
 // bounds them first.
 func (s *Server) checkParameters(c *gin.Context) {
-	template := documentPath(c.FullPath())
+	template := placeholder.ReplaceAllString(strings.TrimPrefix(c.FullPath(), Base), "{$1}")
 	item := s.doc.Paths.Value(template)
 	operation := item.GetOperation(c.Request.Method)
 	parameters := slices.Concat(item.Parameters, operation.Parameters)
@@ -52,16 +53,8 @@ func (s *Server) checkParameters(c *gin.Context) {
 	}
 }
 
-// documentPath turns Gin's /api/v1/videos/:id into the document's /videos/{id}.
-func documentPath(ginPath string) string {
-	parts := strings.Split(strings.TrimPrefix(ginPath, Base), "/")
-	for i, part := range parts {
-		if name, ok := strings.CutPrefix(part, ":"); ok {
-			parts[i] = "{" + name + "}"
-		}
-	}
-	return strings.Join(parts, "/")
-}
+// placeholder is a parameter in a path of Gin, which the document has in braces.
+var placeholder = regexp.MustCompile(`:(\w+)`)
 
 // onlyKnown refuses query parameters that the document does not have: a
 // misspelt filter must not look like one that matched everything.

@@ -183,11 +183,8 @@ func (l *limiter) wait(client netip.Prefix) time.Duration {
 			bucket = other
 		}
 	}
-	now := time.Now()
-	reservation := bucket.ReserveN(now, 1)
-	wait := reservation.DelayFrom(now)
-	if wait > 0 {
-		reservation.CancelAt(now)
+	if bucket.Allow() {
+		return 0
 	}
-	return wait
+	return time.Duration((1 - bucket.Tokens()) / float64(bucket.Limit()) * float64(time.Second))
 }

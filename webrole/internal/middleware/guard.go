@@ -1,8 +1,8 @@
 package middleware
 
 import (
-	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -40,18 +40,10 @@ func Headers(blobOrigin string) gin.HandlerFunc {
 // Health checks by address are let through. An empty list allows every name.
 func Hosts(allowed []string) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		if len(allowed) > 0 && !isHealth(c.Request) && !slices.Contains(allowed, hostname(c.Request.Host)) {
+		if len(allowed) > 0 && !isHealth(c.Request) && !slices.Contains(allowed, strings.ToLower((&url.URL{Host: c.Request.Host}).Hostname())) {
 			problem.Abort(c, problem.New(problem.HostNotAllowed, "This server does not answer for that host name."))
 		}
 	}
-}
-
-func hostname(hostport string) string {
-	host, _, err := net.SplitHostPort(hostport)
-	if err != nil {
-		host = hostport
-	}
-	return strings.ToLower(strings.Trim(host, "[]"))
 }
 
 var protection = http.NewCrossOriginProtection()

@@ -49,13 +49,7 @@ var answers = []struct {
 	{context.Canceled, ClientClosed, "The client closed the connection."},
 }
 
-// answerFor maps any error to its answer and to the storage service's code, if
-// storage had a part in it.
-func answerFor(err error) (*Error, string) {
-	_, storageCode, _ := azstorage.Describe(err)
-	return answer(err), storageCode
-}
-
+// answer maps any error to its answer.
 func answer(err error) *Error {
 	var known *Error
 	var failure *video.Failure

@@ -36,7 +36,7 @@ func TestStorageThatIsAwayIs503(t *testing.T) {
 		azstorage.ErrTryTimeout:         503,
 		reply(500, "InternalError"):     500,
 	} {
-		got, _ := answerFor(fmt.Errorf("read row: %w", err))
+		got := answer(fmt.Errorf("read row: %w", err))
 		if got.Code.Status != want || want == 503 && (got.Code != StorageBusy || got.RetryAfter == 0) {
 			t.Errorf("%v: %+v, want %d", err, got, want)
 		}

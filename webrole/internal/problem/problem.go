@@ -15,6 +15,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
@@ -145,19 +146,15 @@ func Abort(c *gin.Context, err error) {
 // Write answers with the problem that err stands for, as JSON or by a Page. Nothing may
 // have been written before. Server errors are logged here, once.
 func Write(w http.ResponseWriter, r *http.Request, err error) {
-	e, storageCode := answerFor(err)
+	e := answer(err)
 	if e.Code == ClientClosed && errors.Is(context.Cause(r.Context()), context.DeadlineExceeded) {
 		e = away().Because(err) // the client waits: it was our own deadline that ended the work
 	}
+	requestID := w.Header().Get("X-Request-Id")
+	_, storageCode, _ := azstorage.Describe(err) // if storage had a part in it
 	body := api.Problem{
 		Type: "about:blank", Title: title(e.Code.Status), Status: e.Code.Status, Detail: e.Detail, Code: e.Code.Name, Quota: e.Quota,
-	}
-	if storageCode != "" {
-		body.StorageErrorCode = &storageCode
-	}
-	requestID := w.Header().Get("X-Request-Id")
-	if requestID != "" {
-		body.RequestId = &requestID
+		StorageErrorCode: api.Some(storageCode), RequestId: api.Some(requestID),
 	}
 	if e.Code.Status >= http.StatusInternalServerError {
 		slog.ErrorContext(r.Context(), "request failed", "request", requestID, "method", r.Method, "path", r.URL.Path, "code", e.Code.Name, "error", err)
