@@ -154,10 +154,13 @@ func workerOf(w workers.Worker, now time.Time, later map[string]int64) api.Board
 	out := api.BoardWorker{
 		Name: w.Name, StartedAt: w.StartedAt, SeenAt: w.SeenAt, Silent: now.Sub(w.SeenAt) > silentAfter,
 		Draining: w.Draining, Leader: w.Leader, Pools: w.Pools, Done: w.Done, Failed: w.Failed, StaleLeases: w.Stale,
-		Host: w.Host, Pid: w.PID, Trouble: w.Trouble, Tasks: []api.BoardTask{}, Breakers: append([]api.BoardBreaker{}, w.Breakers...),
+		Host: w.Host, Pid: w.PID, Trouble: w.Trouble, Tasks: []api.BoardTask{}, Breakers: []api.BoardBreaker{},
 	}
 	if out.Pools == nil {
 		out.Pools = map[string]int{}
+	}
+	for _, b := range w.Breakers {
+		out.Breakers = append(out.Breakers, api.BoardBreaker{Dependency: b.Dependency, State: b.State, Since: b.Since, Reason: b.Reason})
 	}
 	for _, t := range w.Busy {
 		over := out.Silent && now.After(t.Deadline) // the message came back, or was settled
