@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/webrole/internal/middleware"
@@ -94,8 +96,11 @@ func parameterProblem(err error) error {
 	return problem.New(code, "Parameter %q: %s.", bad.Parameter.Name, reason).Because(err)
 }
 
-// maxJSON bounds JSON bodies, in bytes.
-const maxJSON = 64 << 10
+// Bounds of JSON bodies: bytes, and levels of arrays and objects in each other.
+const (
+	maxJSON  = 64 << 10
+	maxDepth = 32
+)
 
 // readJSON reads a body: bounded, strict, and fitting the schema of the document that T
 // is generated from and named after.
@@ -106,6 +111,9 @@ func readJSON[T any](s *Server, c *gin.Context) (body T, err error) {
 	data, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxJSON))
 	if err != nil {
 		return body, bodyReadProblem(err)
+	}
+	if deep(data) {
+		return body, problem.New(problem.InvalidJSON, "The body is more than %d levels deep.", maxDepth)
 	}
 	var value any
 	if err := json.Unmarshal(data, &value); err != nil { // refuses repeated names, invalid UTF-8 and lone surrogates
@@ -119,6 +127,20 @@ func readJSON[T any](s *Server, c *gin.Context) (body T, err error) {
 		return body, problem.New(problem.InvalidBody, "The body does not fit the API's document.").Because(err)
 	}
 	return body, nil
+}
+
+// deep reports whether a JSON text has more levels than the API's documents need. To unmarshal
+// such a text takes a stack of megabytes.
+func deep(text []byte) bool {
+	decoder := jsontext.NewDecoder(bytes.NewReader(text))
+	for {
+		if _, err := decoder.ReadToken(); err != nil {
+			return false
+		}
+		if decoder.StackDepth() > maxDepth {
+			return true
+		}
+	}
 }
 
 // readOptional is readJSON for a body that may be missing.
