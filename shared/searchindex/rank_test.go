@@ -174,7 +174,7 @@ func TestCostOfLongLists(t *testing.T) {
 	}
 	want := &Facets{
 		Tags:     []Facet{{"all", 1000}, {"Tag a", 334}, {"Tag b", 333}, {"Tag c", 333}},
-		Channels: []Facet{{"Channel a", 500}, {"Channel b", 500}}, HitsCounted: 1000,
+		Channels: []Facet{{"Channel a", 500}, {"Channel b", 500}}, Actors: []Facet{}, HitsCounted: 1000,
 	}
 	if diff := cmp.Diff(want, r.Facets); diff != "" {
 		t.Errorf("facets (-want +got):\n%s", diff)
