@@ -25,8 +25,9 @@ type Query struct {
 	Tag         string `json:"tag,omitempty"`
 	Channel     string `json:"channel,omitempty"`
 
-	Sort   Sort `json:"sort,omitempty"` // Newest, when empty
-	Facets bool `json:"-"`              // count what the hits have in common
+	// No words, so not in JSON.
+	Sort   Sort `json:"-"` // Newest, when empty
+	Facets bool `json:"-"` // count what the hits have in common
 }
 
 // Sort is the order of hits.

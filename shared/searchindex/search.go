@@ -82,11 +82,12 @@ func (x *Index) Search(ctx context.Context, q Query, limit int, token string) (R
 }
 
 func (x *Index) search(ctx context.Context, q Query, limit int, token string) (Result, error) {
-	asked, err := json.Marshal(q)
+	words, err := json.Marshal(q)
 	if err != nil {
 		return Result{}, err
 	}
-	at, err := readCursor(string(asked), token)
+	asked := string(words) + string(q.Sort) // a token is for one list
+	at, err := readCursor(asked, token)
 	if err != nil {
 		return Result{}, err
 	}
@@ -112,7 +113,7 @@ func (x *Index) search(ctx context.Context, q Query, limit int, token string) (R
 		if err != nil {
 			return Result{}, err
 		}
-		result.Next = tablestore.Token(string(asked), string(content))
+		result.Next = tablestore.Token(asked, string(content))
 	}
 	return result, nil
 }
