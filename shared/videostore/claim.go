@@ -39,10 +39,10 @@ type Claim struct {
 	// that write cannot be in it. nil: nothing is counted.
 	Usage func() Usage
 
-	store     *Store
-	metaETag  string
-	outbox    []tablestore.Entity // rows that the commit wrote, for SendOutbox
-	partsOpen bool                // chunks are promised after this one: not every part has ended
+	store      *Store
+	metaETag   string
+	outbox     []tablestore.Entity // rows that the commit wrote, for SendOutbox
+	chunksOpen bool                // the commit wrote that chunks are to be promised later
 }
 
 // Claim makes a new attempt the owner of a step. The write is conditional, so only one of

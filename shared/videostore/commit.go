@@ -223,6 +223,7 @@ func (c *Claim) fanOut(ctx context.Context, ended Step, commit Commit) (ops []ta
 // under its ETag, and the messages. Both are empty when every chunk is promised.
 func (c *Claim) advance(ctx context.Context) ([]tablestore.Op, []OutboxMessage, error) {
 	id, plan := c.Step.Key.ID, c.Plan
+	c.chunksOpen = false // a try before this one may have thought otherwise
 	before, err := c.store.promised(ctx, id, plan)
 	if err != nil || before.Partial || before.Chunks >= len(plan.Chunks) {
 		return nil, nil, err
@@ -236,7 +237,7 @@ func (c *Claim) advance(ctx context.Context) ([]tablestore.Op, []OutboxMessage, 
 		r.Chunks++
 		next = promisedSince(v, plan, before, r)
 	}
-	c.partsOpen = r.Chunks < len(plan.Chunks)
+	c.chunksOpen = r.Chunks < len(plan.Chunks)
 	return []tablestore.Op{r.replace(id, plan)}, next, nil
 }
 
@@ -276,12 +277,17 @@ func (c *Claim) conflict(ctx context.Context, step Step, cause error) (again boo
 func (c *Claim) Follow(ctx context.Context) error {
 	key := c.Step.Key
 	step := key.Declared()
-	if step.Stage != workflow.Part && step.Stage != workflow.AfterReady || c.Video.Playable && c.partsOpen {
+	if step.Stage != workflow.Part && step.Stage != workflow.AfterReady || c.Video.Playable && c.chunksOpen {
 		return nil
 	}
 	plan, err := c.store.Plan(ctx, key.ID, key.Generation)
 	if err != nil || workflow.StageIn(plan, step) != workflow.Part {
 		return err
+	}
+	if c.Video.Playable { // while chunks are to be promised, not every part has ended
+		if next, err := c.store.promised(ctx, key.ID, plan); err != nil || next.Chunks < len(plan.Chunks) {
+			return err
+		}
 	}
 	view, err := c.store.View(ctx, key.ID)
 	if errors.Is(err, ErrNotFound) || err == nil && view.Video.Generation != key.Generation {

@@ -37,6 +37,8 @@ type outgoing struct {
 	items  []workitem.Item
 	broken error
 	hungry atomic.Bool // the queues have run empty
+
+	meanwhile func() // is called once, while a commit asks whether something waits
 }
 
 func (o *outgoing) Send(_ context.Context, queue string, item workitem.Item, _ time.Duration) error {
@@ -54,7 +56,13 @@ func (o *outgoing) Send(_ context.Context, queue string, item workitem.Item, _ t
 func (*outgoing) Lane(context.Context, string, bool) (int, bool) { return 0, false }
 
 // Waiting implements videostore.Sender.
-func (o *outgoing) Waiting(context.Context, string) (bool, error) { return !o.hungry.Load(), nil }
+func (o *outgoing) Waiting(context.Context, string) (bool, error) {
+	if do := o.meanwhile; do != nil {
+		o.meanwhile = nil
+		do()
+	}
+	return !o.hungry.Load(), nil
+}
 
 func (o *outgoing) take() []string {
 	o.mu.Lock()
@@ -424,6 +432,44 @@ func TestCommitsPromiseTheNextChunks(t *testing.T) {
 				t.Errorf("at the end the outbox is full: %t, missing are %v, want the last step; %v", view.Promised, view.Missing(), err)
 			}
 		})
+	}
+}
+
+// A commit was about to promise the last chunks when other workers promised them, made them
+// and looked: then it is the last one, and its look counts.
+func TestCommitThatWasOvertakenStillLooks(t *testing.T) {
+	t.Parallel()
+	s, out := setup(t)
+	id := uploaded(t, s)
+	const chunks = 10
+	probed(t, s, id, plan(chunks, false))
+	if _, err := s.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.OutboxMessage, error) { v.Playable = true; return nil, nil }); err != nil {
+		t.Fatal(err)
+	}
+	encode := func(i int) {
+		c, err := s.Claim(t.Context(), key(id, workflow.StepEncode, i), fmt.Sprint(i), "w", time.Time{})
+		if err == nil {
+			err = c.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 120}})
+		}
+		if err == nil {
+			err = c.SendOutbox(t.Context())
+		}
+		if err == nil {
+			err = c.Follow(t.Context())
+		}
+		if err != nil {
+			t.Errorf("chunk %d: %v", i, err)
+		}
+	}
+	out.meanwhile = func() {
+		for i := range chunks - 1 {
+			encode(i + 1)
+		}
+		out.take()
+	}
+	encode(0)
+	if diff := cmp.Diff([]string{"finish: finish"}, out.take()); diff != "" {
+		t.Errorf("after the last chunk these are sent (-want +got):\n%s", diff)
 	}
 }
 
