@@ -63,9 +63,6 @@ func (s *Server) SearchVideos(c *gin.Context, params api.SearchVideosParams) {
 		if err != nil {
 			return out, err
 		}
-		if found.DidYouMean != nil {
-			found.DidYouMean.Sort = "" // as it was
-		}
 		out = api.SearchResult{
 			NextPageToken: api.Some(found.Next), EntitiesRead: found.EntitiesRead, Requests: found.Requests,
 			DidYouMean: found.DidYouMean, Facets: found.Facets,
