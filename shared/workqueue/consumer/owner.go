@@ -36,7 +36,7 @@ func (c *Consumer) work(draining context.Context, l *queuePoller, lease *workque
 	o := &owner{c: c, poller: l, lease: lease, job: &Job{Delivery: lease.Delivery, Queue: l.queue.Name(), Base: l.queue.Spec().Base()}}
 	ctx := context.WithoutCancel(draining) // a drain must not cut off the settling; guard tells the handler
 	if draining.Err() != nil {
-		o.settling(ctx, func(ctx context.Context) { o.interrupt(ctx, "draining") })
+		o.boundSettling(ctx, func(ctx context.Context) { o.interrupt(ctx, "draining") })
 		return
 	}
 	var cause error
@@ -49,7 +49,7 @@ func (c *Consumer) work(draining context.Context, l *queuePoller, lease *workque
 		ctx, end = o.span(ctx)
 		err, cause = o.handle(ctx, draining.Done())
 	}
-	o.settling(ctx, func(ctx context.Context) { o.settle(ctx, err, cause) })
+	o.boundSettling(ctx, func(ctx context.Context) { o.settle(ctx, err, cause) })
 	end(err)
 }
 
@@ -72,7 +72,7 @@ func (o *owner) admit(ctx context.Context) (err error) {
 		return workqueue.Permanent(errors.New(cmp.Or(o.job.Item.LastError, "all attempts failed, and the message had no room for why")))
 	}
 	if unexplained := o.job.Item.Unexplained(o.job.DequeueCount); unexplained >= o.c.options.MaxUnexplained/2 {
-		o.settling(ctx, func(ctx context.Context) { err = o.noteStart(ctx, unexplained) })
+		o.boundSettling(ctx, func(ctx context.Context) { err = o.noteStart(ctx, unexplained) })
 	}
 	return err
 }
@@ -150,7 +150,7 @@ func (o *owner) guard(draining <-chan struct{}, cancel context.CancelCauseFunc, 
 		case stopped:
 			// The drain does not wait for a slow handler. Another worker may begin the step
 			// while it runs: only one of them can commit.
-			o.settling(context.Background(), func(ctx context.Context) { o.interrupt(ctx, "draining") })
+			o.boundSettling(context.Background(), func(ctx context.Context) { o.interrupt(ctx, "draining") })
 		case !now.Before(o.stopAt()):
 			// Before the stall, because a lease that ends costs the item nothing.
 			o.poller.count(func(s *QueueStats) { s.LeasesEnding++ })

@@ -15,9 +15,9 @@ import (
 // settleWithin bounds the requests that settle a message.
 const settleWithin = 15 * time.Second
 
-// settling gives the requests of f a deadline of their own, because the handler's
+// boundSettling gives the requests of f a deadline of their own, because the handler's
 // context may have ended and the message must still be settled.
-func (o *owner) settling(ctx context.Context, f func(ctx context.Context)) {
+func (o *owner) boundSettling(ctx context.Context, f func(ctx context.Context)) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
 	defer cancel()
 	f(ctx)

@@ -38,10 +38,10 @@ func (j *Janitor) Pass(ctx context.Context) (items int, _ error) {
 	var failed []error
 	for _, container := range []string{video.MediaContainer, video.SourcesContainer, workqueue.ClaimsContainer} {
 		if err := j.clear(ctx, container, &items, &failed); err != nil {
-			return items, errors.Join(told(failed), err)
+			return items, errors.Join(firstErrors(failed), err)
 		}
 	}
-	return items, told(failed)
+	return items, firstErrors(failed)
 }
 
 // clear removes blobs of a container that are old enough and that no row names. Names begin

@@ -145,10 +145,11 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// maxErrors is how many errors of a pass with its items are told.
+// maxErrors is how many errors of a pass with its items are logged.
 const maxErrors = 10
 
-func told(errs []error) error {
+// firstErrors joins the first errors of a pass, and says how many more there are.
+func firstErrors(errs []error) error {
 	if more := len(errs) - maxErrors; more > 0 {
 		errs = append(errs[:maxErrors:maxErrors], fmt.Errorf("and %d more", more))
 	}

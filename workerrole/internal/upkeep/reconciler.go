@@ -70,7 +70,7 @@ func (r *Reconciler) Pass(ctx context.Context) (items int, _ error) {
 	var failed []error
 	for mark, err := range r.Videos.Inflight(ctx) {
 		if err = cmp.Or(err, ctx.Err()); err != nil {
-			return items, errors.Join(told(failed), err)
+			return items, errors.Join(firstErrors(failed), err)
 		}
 		if l, seen := r.looks[mark.ID]; seen && l.etag == mark.ETag && (r.awaits(mark) || time.Now().Before(l.due)) {
 			looks[mark.ID] = l
@@ -93,7 +93,7 @@ func (r *Reconciler) Pass(ctx context.Context) (items int, _ error) {
 		}
 	}
 	r.looks = looks
-	return items, told(failed)
+	return items, firstErrors(failed)
 }
 
 // awaits reports whether nothing was promised yet, because the upload is waited for.
