@@ -1,6 +1,7 @@
 package azuritetest
 
 import (
+	"context"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -18,8 +19,22 @@ func FaultyAccount(t testing.TB, same *azstorage.Account, choose func(*http.Requ
 	return AccountWith(t, func(cfg *azstorage.Config) {
 		cfg.Prefix = same.Prefix()
 		cfg.Retry = azstorage.Retry{Strategy: azstorage.NoRetry}
-		cfg.Transport = &inject.Transport{Choose: choose, Next: transport}
+		cfg.Transport = &inject.Transport{Choose: choose, Next: answered{transport}}
 	})
+}
+
+// answered sends each request to its end, also when its sender has given up: what a dead
+// process has sent is done before the test goes on, and not while it looks at the rows.
+type answered struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (a answered) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := a.next.RoundTrip(r.WithContext(context.WithoutCancel(r.Context())))
+	if err == nil && r.Context().Err() != nil {
+		_ = res.Body.Close()
+		return nil, context.Cause(r.Context())
+	}
+	return res, err
 }
 
 // NewProxy stands between a program that opens the account itself and the test's emulator,
