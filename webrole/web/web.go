@@ -11,6 +11,7 @@ package web
 
 import "embed"
 
+//go:generate find static -maxdepth 1 -name *.js -delete
 //go:generate go run ./bundle
 
 // Files holds templates/ and static/.

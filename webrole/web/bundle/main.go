@@ -8,59 +8,26 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"os"
-	"path/filepath"
 
-	"github.com/evanw/esbuild/pkg/api"
+	"github.com/evanw/esbuild/pkg/cli"
 )
 
-func main() {
-	if err := bundle(".", "static"); err != nil {
-		fmt.Fprintln(os.Stderr, "bundle:", err)
-		os.Exit(1)
-	}
-}
+func main() { os.Exit(bundle("static")) }
 
 // scripts are one for each page, and those that run beside a page or in a part of
 // one. What they share becomes a file of its own, so that a browser loads it once.
 var scripts = []string{"home", "mine", "upload", "watch", "embed", "race", "board", "lab", "learn", "scene", "md5-worker"}
 
-// bundle writes the scripts of the pages under web into out.
-func bundle(web, out string) error {
-	var entries []string
+// bundle writes the scripts of the pages into out, and returns the exit code of esbuild, which
+// prints mistakes.
+func bundle(out string) int {
+	args := []string{
+		"--bundle", "--splitting", "--format=esm", "--chunk-names=shared-[hash]", "--target=es2022",
+		"--minify", "--legal-comments=none", "--log-level=warning", "--outdir=" + out,
+	}
 	for _, script := range scripts {
-		entries = append(entries, filepath.Join("src", script+".ts"))
+		args = append(args, "src/"+script+".ts")
 	}
-	root, err := filepath.Abs(web)
-	if err != nil {
-		return fmt.Errorf("find the pages: %w", err)
-	}
-	if out, err = filepath.Abs(out); err != nil {
-		return fmt.Errorf("find where the scripts go: %w", err)
-	}
-	before, err := filepath.Glob(filepath.Join(out, "*.js"))
-	if err != nil {
-		return fmt.Errorf("list the scripts of before: %w", err)
-	}
-	for _, script := range before {
-		if err := os.Remove(script); err != nil {
-			return fmt.Errorf("remove a script of before: %w", err)
-		}
-	}
-	result := api.Build(api.BuildOptions{
-		AbsWorkingDir: root, EntryPoints: entries, Outdir: out, Write: true,
-		Bundle: true, Splitting: true, Format: api.FormatESModule, ChunkNames: "shared-[hash]", Target: api.ES2022,
-		MinifySyntax: true, MinifyWhitespace: true, MinifyIdentifiers: true, LegalComments: api.LegalCommentsNone,
-	})
-	var errs []error
-	for _, message := range result.Errors {
-		where := ""
-		if message.Location != nil {
-			where = fmt.Sprintf("%s:%d: ", message.Location.File, message.Location.Line)
-		}
-		errs = append(errs, errors.New(where+message.Text))
-	}
-	return errors.Join(errs...)
+	return cli.Run(args)
 }
