@@ -215,7 +215,7 @@ func TestMatrix(t *testing.T) {
 			name := route.Method + " " + route.Path
 			class := classes[name]
 			if class == "" {
-				t.Errorf("no rule says who is allowed to %s: add it to package access and to this test", name)
+				t.Errorf("nothing says who is allowed to %s: add it to this test, and to package access if it is not only operators", name)
 			}
 			seen[name] = true
 			for visibility, id := range videos {

@@ -83,9 +83,6 @@ func (r *role) listen(ctx context.Context) error {
 	}
 	r.routes = [2]*gin.Engine{r.publicRoutes(blobOrigin), r.adminRoutes(blobOrigin)}
 	for _, engine := range r.routes {
-		if err := access.Check(engine.Routes()); err != nil {
-			return errors.Join(err, r.public.Close(), r.admin.Close())
-		}
 		r.servers = append(r.servers, &http.Server{
 			Handler: access.Hide(middleware.Span(engine)), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		})

@@ -69,6 +69,7 @@ type Action int
 // The actions. The zero Action is none, and is never allowed.
 const (
 	_       Action = iota
+	Anyone         // also who was not identified: health and the sign-in
 	Look           // pages without data, lists and searches, which hold public videos only
 	See            // one video, with all that belongs to it
 	Clip           // have a clip made of a video
@@ -90,6 +91,8 @@ func May(who Identity, do Action, v video.Video) bool {
 		return there && do == See && who.Plays == v.ID
 	}
 	switch do {
+	case Anyone:
+		return true
 	case Look:
 		return who.is(Viewer)
 	case See:
