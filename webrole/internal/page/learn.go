@@ -40,31 +40,25 @@ func nextScene(s scene.Scene) *scene.Scene {
 	return nil
 }
 
-func (p *Pages) showMap(c *gin.Context) {
+func (p *Pages) readMap(*gin.Context) (any, error) {
 	h, err := p.handbook()
-	if err != nil {
-		problem.Abort(c, err)
-		return
-	}
-	p.show(c, "learn", "", learnPage{h})
+	return learnPage{h}, err
 }
 
-func (p *Pages) showPattern(c *gin.Context) {
+func (p *Pages) readPattern(c *gin.Context) (any, error) {
 	h, err := p.handbook()
 	if err != nil {
-		problem.Abort(c, err)
-		return
+		return nil, err
 	}
 	one := patternPage{}
 	one.Before, one.Pattern, one.Next = h.Find(c.Param("page"))
 	if one.Pattern == nil {
-		problem.Abort(c, problem.New(problem.NotFound, "There is no pattern of this name."))
-		return
+		return nil, problem.New(problem.NotFound, "There is no pattern of this name.")
 	}
 	for _, s := range scene.All() {
 		if patternOf(s) == "/patterns/"+one.Name {
 			one.Scenes = append(one.Scenes, s)
 		}
 	}
-	p.show(c, "pattern", "", one)
+	return one, nil
 }

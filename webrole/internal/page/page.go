@@ -89,54 +89,47 @@ func (p *Pages) parse(name string) (*template.Template, error) {
 // a page has it as tables, for browsers without script; state reads it. Without, the
 // board says where it is.
 func (p *Pages) Register(r gin.IRoutes, state func(context.Context) (*board.State, error)) {
-	show := func(name string) gin.HandlerFunc {
-		return func(c *gin.Context) { p.show(c, name, "", nil) }
+	show := func(path, name string, read func(*gin.Context) (any, error), before ...gin.HandlerFunc) {
+		r.GET(path, append(before, func(c *gin.Context) { p.show(c, name, read) })...)
 	}
+	nothing := func(*gin.Context) (any, error) { return nil, nil }
 	if p.Ops {
-		r.GET("/board/tables", func(c *gin.Context) {
+		show("/board/tables", "tables", func(c *gin.Context) (any, error) {
 			seen, err := state(c.Request.Context())
 			if err != nil {
-				problem.Abort(c, err)
-				return
+				return nil, err
 			}
-			p.show(c, "tables", "", seen.Event)
+			return seen.Event, nil
 		})
 	}
-	r.GET("/", func(c *gin.Context) { p.show(c, "home", "", c.Request.URL.RawQuery != "") }) // whether something is searched for
-	r.GET("/mine", show("mine"))
-	r.GET("/upload", show("upload"))
-	r.GET("/race", show("race"))
-	r.GET("/board", show("board"))
-	r.GET("/learn", p.showMap)
-	r.GET("/learn/:scene", p.showScene)
-	r.GET("/patterns/:page", p.showPattern)
-	r.GET("/watch/:id", p.showVideo("watch"))
-	r.GET("/embed/:id", framed, p.showVideo("embed"))
+	show("/", "home", func(c *gin.Context) (any, error) { return c.Request.URL.RawQuery != "", nil }) // whether something is searched for
+	show("/mine", "mine", nothing)
+	show("/upload", "upload", nothing)
+	show("/race", "race", nothing)
+	show("/board", "board", nothing)
+	show("/learn", "learn", p.readMap)
+	show("/learn/:scene", "scene", readScene)
+	show("/patterns/:page", "pattern", p.readPattern)
+	show("/watch/:id", "watch", checkID)
+	show("/embed/:id", "embed", checkID, framed)
 	static := gin.WrapH(gzhttp.GzipHandler(http.HandlerFunc(p.static)))
 	r.GET("/static/*file", static)
 	r.HEAD("/static/*file", static)
 }
 
-// showVideo shows a page about one video.
-func (p *Pages) showVideo(name string) gin.HandlerFunc {
-	return func(c *gin.Context) {
-		id, err := video.ParseID(c.Param("id"))
-		if err != nil {
-			problem.Abort(c, err)
-			return
-		}
-		p.show(c, name, string(id), nil)
-	}
+// checkID is for pages about one video, whose scripts ask the API for it.
+func checkID(c *gin.Context) (any, error) {
+	_, err := video.ParseID(c.Param("id"))
+	return nil, err
 }
 
-// showScene shows what is said about a scene and, where there is a lab, plays it.
-func (p *Pages) showScene(c *gin.Context) {
+// readScene returns what is said about a scene, which its page plays where there is a lab.
+func readScene(c *gin.Context) (any, error) {
 	sc, found := scene.Find(c.Param("scene"))
 	if !found {
-		problem.Abort(c, problem.New(problem.NotFound, "There is no scene of this name."))
-		return
+		return nil, problem.New(problem.NotFound, "There is no scene of this name.")
 	}
-	p.show(c, "scene", sc.Name, sc)
+	return sc, nil
 }
 
 // framed lets other sites show a page in a frame. It has nothing to click on that
@@ -170,8 +163,13 @@ func (p *Pages) trouble(w http.ResponseWriter, r *http.Request, what api.Problem
 	return true
 }
 
-func (p *Pages) show(c *gin.Context, name, id string, data any) {
-	html, err := p.draw(c.Request.Context(), name, id, data)
+// show answers with a page, which shows what read returns.
+func (p *Pages) show(c *gin.Context, name string, read func(*gin.Context) (any, error)) {
+	data, err := read(c)
+	var html []byte
+	if err == nil {
+		html, err = p.draw(c.Request.Context(), name, c.Param("id")+c.Param("scene"), data)
+	}
 	if err != nil {
 		problem.Abort(c, err)
 		return
