@@ -160,7 +160,7 @@ func (r *role) adminRoutes(blobOrigin string) *gin.Engine {
 	r.api.Register(e, httpapi.IsOps)
 	e.GET("/metrics", gin.WrapH(promhttp.HandlerFor(r.measured.registry, promhttp.HandlerOpts{})))
 	e.GET("/debug/pprof/*name", func(c *gin.Context) {
-		middleware.StreamsOut(c.Request) // a profile lasts as long as it is asked to
+		middleware.StreamsOut(c) // a profile lasts as long as it is asked to
 		http.DefaultServeMux.ServeHTTP(c.Writer, c.Request)
 	})
 	return e

@@ -286,7 +286,7 @@ func (s *Server) WatchBoard(c *gin.Context) {
 				problem.Abort(c, err)
 				return
 			}
-			middleware.StreamsOut(c.Request)
+			middleware.StreamsOut(c)
 			c.Header("Content-Type", "text/event-stream")
 			c.Header("X-Accel-Buffering", "no") // nginx would keep events back
 			err = send(c.Writer, "retry: %d\n\n", reconnect)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"path"
 	"reflect"
 	"regexp"
@@ -21,7 +22,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/cutroom/cutroom/shared/registrations"
-	"github.com/cutroom/cutroom/webrole/internal/middleware"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
 
@@ -183,7 +183,7 @@ func wantType(r *http.Request, patterns ...string) (string, error) {
 // problem knows) from one that broke off.
 func bodyReadProblem(err error) error {
 	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) || errors.Is(err, middleware.ErrSlow) {
+	if errors.As(err, &tooLarge) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return fmt.Errorf("read body: %w", err)
 	}
 	return problem.New(problem.BodyIncomplete, "The body ended before its Content-Length.").Because(err)

@@ -31,16 +31,13 @@ const (
 	callTime = 30 * time.Second
 )
 
-// A body with a pace of its own may pause, but not for ever: a client slower than
-// minRate over paceSpan holds a connection and buffers for nothing.
+// A body with a pace of its own may pause, but not for ever: a slow client holds a connection
+// and buffers for nothing. It may keep us waiting for paceSpan, and each byte of it makes up for
+// some of that.
 const (
 	paceSpan = 30 * time.Second
-	minRate  = 16 << 10 // bytes per second
+	perByte  = time.Second / (16 << 10)
 )
-
-// ErrSlow says that a body came too slowly: not whole within 10 s, or, with a
-// pace of its own, slower than 16 KiB/s for 30 s. It answers 408 request_timeout.
-var ErrSlow = errors.New("body came too slowly")
 
 // Deadline bounds the time of every request, so it has to stand before all that
 // may answer. The request's context ends when the work takes longer than work, and
@@ -53,10 +50,11 @@ func Deadline(work time.Duration) gin.HandlerFunc {
 		k := &clock{Context: ctx, cancel: cancel, work: work}
 		k.start()
 		defer k.stop()
+		c.Set(clockKey, k)
 		c.Request = c.Request.WithContext(k)
 		if given := c.Request.Body; given != nil && given != http.NoBody {
-			b := &body{ReadCloser: given, clock: k, control: http.NewResponseController(c.Writer)}
-			k.body, c.Request.Body = b, b
+			b := &body{ReadCloser: given, clock: k, control: http.NewResponseController(c.Writer), left: paceSpan}
+			c.Request.Body = b
 			_ = b.control.SetReadDeadline(time.Now().Add(bodyTime)) // fails without a connection: in tests
 			defer b.leave()
 		}
@@ -67,25 +65,20 @@ func Deadline(work time.Duration) gin.HandlerFunc {
 // StreamsIn gives the body of r its own pace: it may take as long as it likes
 // while it moves. From the first read on the request has no deadline.
 func StreamsIn(r *http.Request) {
-	if c := clockOf(r); c != nil && c.body != nil {
-		c.body.paced = true
+	if b, is := r.Body.(*body); is {
+		b.paced = true
 	}
 }
 
-// StreamsOut takes the deadline from r: its answer is about to be sent and takes
+// StreamsOut takes the deadline from a request: its answer is about to be sent and takes
 // as long as the client needs.
-func StreamsOut(r *http.Request) {
-	if c := clockOf(r); c != nil {
-		c.stop()
+func StreamsOut(c *gin.Context) {
+	if k, is := c.Value(clockKey).(*clock); is {
+		k.stop()
 	}
 }
 
-type clockKey struct{}
-
-func clockOf(r *http.Request) *clock {
-	c, _ := r.Context().Value(clockKey{}).(*clock)
-	return c
-}
+const clockKey = "cutroom.clock"
 
 // clock is a context whose deadline can be moved. Its error is that of a
 // cancelled context; the cause is context.DeadlineExceeded.
@@ -93,19 +86,10 @@ type clock struct {
 	context.Context
 	cancel context.CancelCauseFunc
 	work   time.Duration // how long it runs
-	body   *body         // nil: the request has none
 
 	mu    sync.Mutex
 	timer *time.Timer // nil: stands still
 	ends  time.Time
-}
-
-// Value implements context.Context.
-func (c *clock) Value(key any) any {
-	if key == (clockKey{}) {
-		return c
-	}
-	return c.Context.Value(key)
 }
 
 // Deadline implements context.Context: storage calls fit their repetitions into it.
@@ -139,31 +123,28 @@ type body struct {
 	clock   *clock
 	control *http.ResponseController
 	paced   bool
-	over    bool // its end, or an error, was read
-
-	waited time.Duration // since the last look at a paced body's rate
-	got    int64
+	left    time.Duration // that a paced body may still keep us waiting
+	over    bool          // its end, or an error, was read
 }
 
 // Read implements io.Reader. Only the time spent waiting for the client counts,
-// so a slow storage service is not blamed on it.
+// so a slow storage service is not blamed on it. A body that comes too slowly answers
+// 408 request_timeout.
 func (b *body) Read(p []byte) (int, error) {
 	b.clock.stop()
 	start := time.Now()
 	if b.paced {
-		if err := b.control.SetReadDeadline(start.Add(paceSpan)); err != nil {
+		if err := b.control.SetReadDeadline(start.Add(b.left)); err != nil {
 			return 0, err
 		}
 	}
 	n, err := b.ReadCloser.Read(p)
-	if b.paced && err == nil {
-		err = b.pace(n, time.Since(start))
-	}
+	b.left = min(paceSpan, b.left-time.Since(start)+time.Duration(n)*perByte)
 	if err == nil {
 		return n, nil
 	}
-	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, ErrSlow) {
-		err = problem.New(problem.RequestTimeout, "The body came too slowly.").Because(errors.Join(ErrSlow, err))
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = problem.New(problem.RequestTimeout, "The body came too slowly.").Because(err)
 	}
 	b.over = true
 	if errors.Is(err, io.EOF) {
@@ -178,20 +159,6 @@ func (b *body) Read(p []byte) (int, error) {
 		b.clock.start()
 	}
 	return n, err
-}
-
-func (b *body) pace(n int, waited time.Duration) error {
-	b.waited += waited
-	b.got += int64(n)
-	if b.waited < paceSpan {
-		return nil
-	}
-	slow := float64(b.got) < minRate*b.waited.Seconds()
-	b.waited, b.got = 0, 0
-	if slow {
-		return ErrSlow
-	}
-	return nil
 }
 
 // leave gives the unread rest of a body a moment, and no more: net/http

@@ -79,7 +79,7 @@ func (s *Service) send(c *gin.Context, res resource) error {
 	if res.filename != "" {
 		c.Header("Content-Disposition", res.filename)
 	}
-	middleware.StreamsOut(r)
+	middleware.StreamsOut(c)
 	// A short answer breaks the connection, because its length was announced.
 	if _, err := io.Copy(c.Writer, body); err != nil && r.Context().Err() == nil {
 		slog.WarnContext(r.Context(), "playback broke off", "blob", res.blob, "error", err)
