@@ -492,11 +492,11 @@ func TestOpenOnLoopback(t *testing.T) {
 	if err != nil || rec.Video.Owner != video.LocalOwner {
 		t.Errorf("owner %q, %v", rec.Video.Owner, err)
 	}
-	if page := string(s.get("/upload").body); !strings.Contains(page, "Nobody signs in here") {
+	if page := string(s.get("/upload").body); !strings.Contains(page, "There is no sign-in here") {
 		t.Error("the page does not say that there is no sign-in")
 	}
 	guarded := openCommunity(t, nil)
-	if page := string(guarded.get("/upload").body); strings.Contains(page, "Nobody signs in here") {
+	if page := string(guarded.get("/upload").body); strings.Contains(page, "There is no sign-in here") {
 		t.Error("the page says that there is no sign-in, where there is one")
 	}
 }

@@ -106,7 +106,7 @@ func TestMyVideos(t *testing.T) {
 	until(t, mine, "the list comes back", `document.getElementById('broken').hidden && document.querySelectorAll('#videos li').length === 3`)
 
 	visit(t, stranger, s.BaseURL()+"/mine")
-	until(t, stranger, "no user is signed in", `document.querySelector('main').textContent.includes('Nobody is signed in')`)
+	until(t, stranger, "no user is signed in", `document.querySelector('main').textContent.includes('You are not signed in')`)
 	inspect(t, stranger, "mine-signed-out")
 
 	t.Run("private", func(t *testing.T) {

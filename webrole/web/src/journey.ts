@@ -61,7 +61,7 @@ function attemptWords(name: string, a: Attempt, from: number, to: number) {
     case 'running':
       return `${start}, running for ${seconds(to - from)}, since ${seconds(from)}`;
     case 'lost':
-      return `${start}, lost: it began at ${seconds(from)}, nobody noted its end, and the loss was noticed at ${seconds(to)}`;
+      return `${start}, lost: it began at ${seconds(from)}, its end was not noted, and the loss was noticed at ${seconds(to)}`;
     default:
       return `${start}, ${kindWords[a.outcome]} after ${seconds(to - from)}, from ${seconds(from)} to ${seconds(to)}${error}`;
   }

@@ -33,7 +33,7 @@ function show(more: boolean) {
   draw($('videos'), html`${shown.map(card)}`);
   $('videos').removeAttribute('aria-busy');
   const size = shown.reduce((all, v) => all + v.sizeBytes, 0);
-  $('sum').textContent = `${shown.length ? `${more ? 'The newest ' : ''}${plural(shown.length, 'video')}, ${bytes(size)} of uploads. ` : ''}Nobody else sees this list.`;
+  $('sum').textContent = `${shown.length ? `${more ? 'The newest ' : ''}${plural(shown.length, 'video')}, ${bytes(size)} of uploads. ` : ''}Only you see this list.`;
   $('more').hidden = !more;
 }
 

@@ -34,7 +34,7 @@ async function find(more: boolean) {
   runners = more ? [...runners, ...page.items] : page.items;
   show();
   if (page.items.length) say(`${runners.length}${next ? ' or more' : ''} found; ${page.entitiesRead} rows read in ${plural(page.requests, 'request')}`);
-  else say(bib ? `Nobody has bib ${bib} in this event.` : 'Nobody is registered like that in this event.');
+  else say(bib ? `No runner has bib ${bib} in this event.` : 'No runner is registered like that in this event.');
 }
 
 const show = () => draw($('runners'), html`${runners.map((runner) => row(runner.bib, [runner.name, inVideo(runner),
