@@ -92,7 +92,7 @@ func TestOneTraceFromUploadToReady(t *testing.T) {
 // showSecrets asks with an API key and with a token of playback, which no span may hold.
 func showSecrets(t *testing.T, site, id string) {
 	t.Helper()
-	for _, path := range []string{"/api/v1/videos/" + id, "/v/" + id + "/~69247c50.Abcdefghijklmnop_-1234/master.m3u8"} {
+	for _, path := range []string{"/api/v1/videos/" + id, "/v/" + id + "/~eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIiwiZXhwIjoxfQ.Abcdefghijklmnop_-1234/master.m3u8"} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, site+path, nil)
 		if err != nil {
 			t.Fatal(err)

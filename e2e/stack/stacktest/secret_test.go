@@ -25,7 +25,7 @@ func TestSecretsAreKnown(t *testing.T) {
 	for what, text := range map[string]string{
 		"an account key": "AccountName=a;AccountKey=c2VjcmV0;", "a signature": "http://127.0.0.1/a/b?sv=1&sig=abcd%2Befgh12", "Azurite's key": "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1",
 		"a session": "Cookie: __Host-session=MTc2", "a sign-in": "__Host-signin=MTc2", "an API key": "who=" + key,
-		"a token of playback": "GET /v/" + strings.Repeat("a", 26) + "/~69247c50.Abcdefghijklmnop_-1234/720p/0.m4s",
+		"a token of playback": "GET /v/" + strings.Repeat("a", 26) + "/~eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIiwiZXhwIjoxfQ.Abcdefghijklmnop_-1234/720p/0.m4s",
 		"a bearer token":      `"Authorization":["Bearer a-token-of-enough-letters"]`, "a token in a query": "?auth=bearer%20a-token-of-enough-letters", "a password": "authorization: Basic OmEtdG9rZW4tb2YtZW5vdWdo",
 		"a lab": "CUTROOM_LAB=http://lab:CNQ3JZ7WRLFWHXNQ@127.0.0.1:40000",
 	} {

@@ -137,7 +137,7 @@ func RealTime(t testing.TB) string {
 // keys, tokens of playback, credentials of requests, the address of a lab with its
 // token. Azurite's own key is public, but anyone who logs that one logs any.
 var secret = regexp.MustCompile(`AccountKey=[^*"&; ]|Eby8vdM02xNOcqFlqUwJPLlm|[?&]sig=[A-Za-z0-9%+/]{8}|__Host-(session|signin)=[^;" ]|` +
-	`key_[a-z2-7]{12}_[a-z2-7]{8}|~[0-9a-f]{6,}\.[A-Za-z0-9_-]{22}|(?i:bearer|basic)(?: |%20|\+)[A-Za-z0-9._~+/=-]{16}|//lab:[^@*" ]+@`)
+	`key_[a-z2-7]{12}_[a-z2-7]{8}|~eyJ[A-Za-z0-9_-]{8}|(?i:bearer|basic)(?: |%20|\+)[A-Za-z0-9._~+/=-]{16}|//lab:[^@*" ]+@`)
 
 // Secret is the first thing in a text that looks like a secret, or "".
 func Secret(text string) string { return secret.FindString(text) }

@@ -33,7 +33,7 @@ func Identify(a Authenticator, links Links) gin.HandlerFunc {
 		if ruleOf(c) == Anyone {
 			return
 		}
-		who, byLink := links.identify(r)
+		who, byLink := links.identify(c)
 		var err error
 		if !byLink {
 			who, err = a.Authenticate(r)

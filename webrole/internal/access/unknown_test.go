@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/golang-jwt/jwt/v5"
+
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -51,7 +53,7 @@ func TestUnknownAllowsTheLeast(t *testing.T) {
 		}
 	}
 	v := video.Video{ID: video.NewID(), State: video.Ready, Visibility: "of a later release"}
-	if base := (Links{Keys: [][]byte{{1}}, Life: time.Hour}).Base(v); !strings.Contains(base, tokenMark) {
+	if base := (Links{Keys: []jwt.VerificationKey{[]byte{1}}, Life: time.Hour}).Base(v); !strings.Contains(base, tokenMark) {
 		t.Errorf("a video of unknown visibility plays without a token: %s", base)
 	}
 }
