@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
@@ -63,21 +64,14 @@ type config struct {
 
 const defaultAdminAddr = "127.0.0.1:9090"
 
-// Bounds of the variables.
+// Bounds of several variables.
 const (
-	minToken      = 16 // characters
-	minSessionKey = 32 // characters
-	maxRate       = 1_000_000
-
-	maxConnections = 1_000_000
-	maxDrain       = 10 * time.Minute
-	maxWorkTime    = 10 * time.Minute
-	maxFleet       = 1000 // workers
-	maxOpen        = 500  // lines of a ledger, see videostore.QuotasTable
-
-	minUploadMemory = upload.MinMemory >> 20 // MiB
-	maxUploadMemory = 64 << 10               // MiB
-	maxDrainDelay   = time.Minute
+	minToken    = 16 // characters
+	minKey      = 32 // characters
+	maxRate     = 1_000_000
+	maxWorkTime = 10 * time.Minute
+	maxFleet    = 1000 // workers
+	maxOpen     = 500  // lines of a ledger, see videostore.QuotasTable
 )
 
 // loadConfig reads the environment. One error lists every bad variable.
@@ -95,13 +89,15 @@ func loadConfig(getenv func(string) string) (config, error) {
 			API:      env.Int("WEBROLE_RATE_LIMIT", 0, 0, maxRate),
 			Playback: env.Int("WEBROLE_PLAYBACK_RATE_LIMIT", 0, 0, maxRate),
 		},
-		Open: env.Int("WEBROLE_CONNECTIONS", 1000, 0, maxConnections),
+		Open: env.Int("WEBROLE_CONNECTIONS", 1000, 0, 1_000_000),
 		Limits: videostore.Limits{
 			ClipsOfVideo: env.Int("WEBROLE_CLIPS_PER_VIDEO", 8, 1, maxOpen),
 			All: videostore.Quota{
 				Clips:         int64(env.Int("WEBROLE_CLIPS", 64, 1, maxOpen)),
 				Reprocessings: int64(env.Int("WEBROLE_REPROCESSINGS", 16, 1, maxOpen)),
 			},
+			Owner: quotas(&env, videostore.Quota{StoredBytes: 100 << 30, Waiting: 100, Minutes: 600, Clips: 16}),
+			Local: quotas(&env, videostore.Quota{}), // the holder of the token, and requests over loopback
 		},
 		Scaling: scaling.Settings{
 			Begin:    env.Duration("WEBROLE_SCALE_BEGIN", 10*time.Second, time.Second, 0),
@@ -110,9 +106,9 @@ func loadConfig(getenv func(string) string) (config, error) {
 			Ceiling:  env.Int("WEBROLE_SCALE_CEILING", 10, 1, maxFleet),
 			CoolDown: env.Duration("WEBROLE_SCALE_COOL_DOWN", 5*time.Minute, 0, 24*time.Hour),
 		},
-		UploadMemory: int64(env.Int("WEBROLE_UPLOAD_MEMORY", 256, minUploadMemory, maxUploadMemory)) << 20,
+		UploadMemory: int64(env.Int("WEBROLE_UPLOAD_MEMORY", 256, upload.MinMemory>>20, 64<<10)) << 20,
 		WorkTime:     env.Duration("WEBROLE_REQUEST_TIMEOUT", middleware.WorkTime, time.Second, maxWorkTime),
-		DrainTimeout: env.Duration("WEBROLE_DRAIN_TIMEOUT", 20*time.Second, 0, maxDrain),
+		DrainTimeout: env.Duration("WEBROLE_DRAIN_TIMEOUT", 20*time.Second, 0, 10*time.Minute),
 		Prices:       settings.Parse(&env, "WEBROLE_PRICES", price.Parse),
 		Lab:          settings.Parse(&env, "CUTROOM_LAB", labAddress),
 		Queues: settings.Parse(&env, "CUTROOM_VISIBILITY", func(text string) ([]workqueue.Spec, error) {
@@ -125,8 +121,7 @@ func loadConfig(getenv func(string) string) (config, error) {
 		delay = 0
 	}
 	cfg.readAccess(&env)
-	cfg.readQuotas(&env)
-	cfg.DrainDelay = env.Duration("WEBROLE_DRAIN_DELAY", delay, 0, maxDrainDelay)
+	cfg.DrainDelay = env.Duration("WEBROLE_DRAIN_DELAY", delay, 0, time.Minute)
 	_, log := logging.New(io.Discard, getenv) // main has it
 	var storage error
 	cfg.Storage, storage = azstorage.ConfigFromEnv(getenv)
@@ -140,38 +135,34 @@ func (c *config) readAccess(env *settings.Reader) {
 	c.OpsFrom = settings.Parse(env, "WEBROLE_OPS_NETWORKS", middleware.ParseProxies)
 	c.PublicOps, c.Anonymous = env.On("WEBROLE_PUBLIC_OPS"), env.On("WEBROLE_ANONYMOUS")
 	c.Links.Life = env.Duration("WEBROLE_PLAYBACK_LIFE", 6*time.Hour, time.Second, 7*24*time.Hour)
-	for _, key := range env.Words("WEBROLE_PLAYBACK_KEYS") {
-		if len(key) < minSessionKey {
-			env.Bad("WEBROLE_PLAYBACK_KEYS", fmt.Errorf("a key has %d characters, needs at least %d", len(key), minSessionKey))
-		}
+	for _, key := range keys(env, "WEBROLE_PLAYBACK_KEYS") {
 		c.Links.Keys = append(c.Links.Keys, []byte(key))
 	}
 	c.SignIn = access.OIDC{
 		Issuer: env.Getenv("WEBROLE_OIDC_ISSUER"), ClientID: env.Getenv("WEBROLE_OIDC_CLIENT_ID"), ClientSecret: env.Getenv("WEBROLE_OIDC_CLIENT_SECRET"),
 		URL: env.Getenv("WEBROLE_URL"), Role: access.Role(env.Text("WEBROLE_OIDC_ROLE", string(access.Viewer))),
-		RoleClaim: env.Text("WEBROLE_OIDC_ROLE_CLAIM", "roles"), Keys: env.Words("WEBROLE_SESSION_KEYS"),
+		RoleClaim: env.Text("WEBROLE_OIDC_ROLE_CLAIM", "roles"), Keys: keys(env, "WEBROLE_SESSION_KEYS"),
 	}
 }
 
-// readQuotas reads what each owner may have. The holder of the token, and requests over
-// loopback, have quotas only where they are set.
-func (c *config) readQuotas(env *settings.Reader) {
-	for _, q := range []struct {
-		name             string
-		unset, most      int
-		unit             int64
-		everybody, local *int64
-	}{
-		{"WEBROLE_QUOTA_STORED", 100, 1 << 20, 1 << 30, &c.Limits.Owner.StoredBytes, &c.Limits.Local.StoredBytes},
-		{"WEBROLE_QUOTA_WAITING", 100, 1 << 20, 1, &c.Limits.Owner.Waiting, &c.Limits.Local.Waiting},
-		{"WEBROLE_QUOTA_MINUTES", 600, 1 << 20, 1, &c.Limits.Owner.Minutes, &c.Limits.Local.Minutes},
-		{"WEBROLE_QUOTA_CLIPS", 16, maxOpen, 1, &c.Limits.Owner.Clips, &c.Limits.Local.Clips},
-	} {
-		*q.everybody = int64(env.Int(q.name, q.unset, 0, q.most)) * q.unit
-		if env.Getenv(q.name) != "" {
-			*q.local = *q.everybody
-		}
+// quotas reads what an owner may have. unset is what holds where a variable is not set.
+func quotas(env *settings.Reader, unset videostore.Quota) videostore.Quota {
+	read := func(name string, unset int64, most int) int64 { return int64(env.Int(name, int(unset), 0, most)) }
+	return videostore.Quota{
+		StoredBytes: read("WEBROLE_QUOTA_STORED", unset.StoredBytes>>30, 1<<20) << 30,
+		Waiting:     read("WEBROLE_QUOTA_WAITING", unset.Waiting, 1<<20),
+		Minutes:     read("WEBROLE_QUOTA_MINUTES", unset.Minutes, 1<<20),
+		Clips:       read("WEBROLE_QUOTA_CLIPS", unset.Clips, maxOpen),
 	}
+}
+
+// keys reads keys that sign.
+func keys(env *settings.Reader, name string) []string {
+	all := env.Words(name)
+	if slices.ContainsFunc(all, func(key string) bool { return len(key) < minKey }) {
+		env.Bad(name, fmt.Errorf("a key has fewer than %d characters", minKey))
+	}
+	return all
 }
 
 // local reports whether the public listener is on loopback.
@@ -256,22 +247,15 @@ func (c config) checkSignIn(bad func(name, format string, args ...any)) {
 	if u, err := url.Parse(c.SignIn.URL); err == nil && u.Path != "" {
 		bad("WEBROLE_URL", "%q has a path", c.SignIn.URL)
 	}
-	if c.SignIn.ClientID == "" {
-		bad("WEBROLE_OIDC_CLIENT_ID", "is empty")
-	}
-	if c.Token == "" {
-		bad("WEBROLE_OIDC_ISSUER", "without WEBROLE_TOKEN everybody is operator: set it, too")
+	for name, text := range map[string]string{
+		"WEBROLE_OIDC_CLIENT_ID": c.SignIn.ClientID, "WEBROLE_TOKEN": c.Token, "WEBROLE_SESSION_KEYS": strings.Join(c.SignIn.Keys, ""),
+	} {
+		if text == "" {
+			bad(name, "is empty, and WEBROLE_OIDC_ISSUER needs it")
+		}
 	}
 	if !slices.Contains([]access.Role{access.Viewer, access.Uploader, access.Operator}, c.SignIn.Role) {
 		bad("WEBROLE_OIDC_ROLE", "%q is not viewer, uploader or operator", c.SignIn.Role)
-	}
-	if len(c.SignIn.Keys) == 0 {
-		bad("WEBROLE_SESSION_KEYS", "is empty")
-	}
-	for _, key := range c.SignIn.Keys {
-		if len(key) < minSessionKey {
-			bad("WEBROLE_SESSION_KEYS", "a key has %d characters, needs at least %d", len(key), minSessionKey)
-		}
 	}
 }
 
@@ -289,9 +273,5 @@ func (c config) LogValue() slog.Value {
 // isLoopback reports whether only this host can reach a listener at host. An
 // empty host listens everywhere.
 func isLoopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
+	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
