@@ -43,7 +43,6 @@ const (
 // reader is what was read of storage, for all watchers.
 type reader struct {
 	board *Board
-	began time.Time
 	shown *State // nil before the first
 
 	// Written by the requests of a pass, for which the reader waits, one at a time.
@@ -59,7 +58,7 @@ type reader struct {
 	samples   []api.BoardSample // of the plots
 	sampledAt time.Time
 	sampled   int64            // requests of the board until then
-	done      map[string]int64 // items since then, by base queue
+	counted   []workers.Worker // as they were then
 }
 
 // queueView is one storage queue.
@@ -68,18 +67,16 @@ type queueView struct {
 	lengthAt, peekAt time.Time // when it was asked
 	busyUntil        time.Time
 	length           int64
-	read             bool // the length, and the messages if there are any
 	messages         []api.BoardMessage
 }
 
 func (l *queueView) busy() { l.busyUntil = time.Now().Add(busyFor) }
 
 func newReader(b *Board) *reader {
-	r := &reader{board: b, began: time.Now(), poison: []api.Poison{}, samples: []api.BoardSample{}}
+	r := &reader{board: b, poison: []api.Poison{}, samples: []api.BoardSample{}}
 	for _, spec := range b.parts.Queues.Specs() {
 		r.queueViews = append(r.queueViews, &queueView{queue: b.parts.Queues.Queue(spec.Name), messages: []api.BoardMessage{}})
 	}
-	r.beginSample(r.began)
 	return r
 }
 
@@ -87,7 +84,7 @@ func newReader(b *Board) *reader {
 // what cannot be read stays as it was.
 func (r *reader) read() error {
 	err := r.pass()
-	for r.shown == nil && err == nil && !r.complete() {
+	for r.shown == nil && err == nil && r.incomplete() {
 		select {
 		case <-r.board.ctx.Done():
 			return ErrClosed
@@ -95,29 +92,21 @@ func (r *reader) read() error {
 			err = r.pass()
 		}
 	}
-	if r.shown == nil && err != nil {
+	switch {
+	case err == nil:
+		r.trouble = ""
+	case r.shown == nil:
 		return err
+	case r.trouble == "":
+		slog.Warn("the board cannot read", "error", err)
+		r.trouble = "Storage does not answer: what is shown may be old."
 	}
-	r.note(err)
 	return r.show(time.Now())
 }
 
-// complete reports whether everything was asked for once.
-func (r *reader) complete() bool {
-	unread := slices.ContainsFunc(r.queueViews, func(l *queueView) bool { return !l.read })
-	return !unread && !r.workersAt.IsZero() && !r.poisonAt.IsZero()
-}
-
-// note keeps whether storage answers.
-func (r *reader) note(err error) {
-	if err == nil {
-		r.trouble = ""
-		return
-	}
-	if r.trouble == "" {
-		slog.Warn("the board cannot read", "error", err)
-	}
-	r.trouble = "Storage does not answer: what is shown may be old."
+// incomplete reports whether there is something that was never asked for.
+func (r *reader) incomplete() bool {
+	return slices.ContainsFunc(r.asks(time.Now()), func(a ask) bool { return a.last.IsZero() })
 }
 
 // ask is one request that is due every so often.
@@ -187,7 +176,6 @@ func (r *reader) askLength(ctx context.Context, l *queueView) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l.length = state.Length
-	l.read = l.read || state.Length == 0
 	if state.Length > 0 || len(l.messages) > 0 {
 		l.busy()
 	}
@@ -204,7 +192,7 @@ func (r *reader) askMessages(ctx context.Context, l *queueView) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l.read, l.messages = true, api.Each(seen, messageOf)
+	l.messages = api.Each(seen, messageOf)
 	l.length = max(l.length, int64(len(l.messages)))
 	if len(l.messages) > 0 {
 		l.busy()
@@ -219,7 +207,6 @@ func (r *reader) askWorkers(ctx context.Context) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.count(found)
 	r.seen = found
 	for _, w := range found {
 		for _, task := range w.Busy { // its queue is busy until the message must have come back

@@ -21,11 +21,11 @@ func (r *reader) show(now time.Time) error {
 	s := api.BoardEvent{At: now.UTC(), Poison: r.poison, Trouble: r.trouble}
 	later := r.latest()
 	s.Workers = api.Each(r.seen, func(w workers.Worker) api.BoardWorker { return workerOf(w, now, later) })
-	oldest := r.queues(&s, later)
+	s.Queues = r.queues(s.Workers, later)
 	s.Videos = r.videos(s)
-	r.sample(now, oldest)
-	s.Samples = r.samples
 	d := r.decide(now, s.Queues)
+	r.sample(now, d.Seen.Queues)
+	s.Samples = r.samples
 	s.Scale = api.BoardScale{
 		Wanted: d.Wanted, Now: d.Now, Workers: d.Seen.Workers, Why: d.Why, Floor: d.Settings.Floor, Ceiling: d.Settings.Ceiling,
 	}
@@ -56,32 +56,24 @@ func (r *reader) latest() map[string]int64 {
 	return deliveries
 }
 
-// queues fills in the queues, and returns the age of each one's oldest visible message.
-func (r *reader) queues(s *api.BoardEvent, later map[string]int64) (oldest map[string]float64) {
+// queues is what is shown of the queues, with their lanes.
+func (r *reader) queues(busy []api.BoardWorker, later map[string]int64) []api.BoardQueue {
 	held := map[string]int64{}
-	for _, w := range s.Workers {
+	for _, w := range busy {
 		for _, t := range w.Tasks {
 			held[t.Queue]++
 		}
 	}
-	oldest = map[string]float64{}
-	s.Queues = []api.BoardQueue{}
-	at := map[string]int{} // by base name
+	queues := []api.BoardQueue{}
 	for _, l := range r.queueViews {
 		spec := l.queue.Spec()
-		i, found := at[spec.Base()]
-		if !found {
-			i = len(s.Queues)
-			at[spec.Base()] = i
-			s.Queues = append(s.Queues, queueOf(l.queue))
+		if spec.Lane() == 0 { // the others follow it
+			queues = append(queues, queueOf(l.queue))
 		}
-		lane := l.lane(held[spec.Name], later)
-		s.Queues[i].Lanes = append(s.Queues[i].Lanes, lane)
-		if len(lane.Messages) > 0 {
-			oldest[spec.Base()] = max(oldest[spec.Base()], s.At.Sub(lane.Messages[0].InsertedAt).Seconds())
-		}
+		shown := &queues[len(queues)-1]
+		shown.Lanes = append(shown.Lanes, l.lane(held[spec.Name], later))
 	}
-	return oldest
+	return queues
 }
 
 // decide asks how many workers the queues want, by what is shown of them.
@@ -224,44 +216,41 @@ const (
 	maxSamples  = 60
 )
 
-func (r *reader) beginSample(now time.Time) {
-	r.sampledAt, r.sampled, r.done = now, r.board.Requests(), map[string]int64{}
-}
-
 // sample adds a point to the plots when it is due.
-func (r *reader) sample(now time.Time, oldest map[string]float64) {
-	took := now.Sub(r.sampledAt).Seconds()
-	if took < sampleEvery.Seconds() {
+func (r *reader) sample(now time.Time, queues []scaling.Queue) {
+	took := now.Sub(r.sampledAt)
+	if took < sampleEvery {
 		return
 	}
-	made := api.BoardSample{
-		At: now.UTC(), Seconds: took, ReadsPerSecond: float64(r.board.Requests()-r.sampled) / took, Queues: map[string]api.BoardCount{},
-	}
-	for _, l := range r.queueViews {
-		name := l.queue.Spec().Base()
-		if count := (api.BoardCount{Done: r.done[name], OldestSeconds: oldest[name]}); count != (api.BoardCount{}) {
-			made.Queues[name] = count
+	if !r.sampledAt.IsZero() {
+		reads := float64(r.board.Requests()-r.sampled) / took.Seconds()
+		made := api.BoardSample{At: now.UTC(), Seconds: took.Seconds(), ReadsPerSecond: reads, Queues: map[string]api.BoardCount{}}
+		for _, q := range queues {
+			if count := (api.BoardCount{Done: r.done(q.Name), OldestSeconds: q.Oldest.Seconds()}); count != (api.BoardCount{}) {
+				made.Queues[q.Name] = count
+			}
 		}
+		r.samples = append(r.samples, made)
+		r.samples = r.samples[max(0, len(r.samples)-maxSamples):]
 	}
-	r.samples = append(r.samples, made)
-	r.samples = r.samples[max(0, len(r.samples)-maxSamples):]
-	r.beginSample(now)
+	r.sampledAt, r.sampled, r.counted = now, r.board.Requests(), r.seen
 }
 
-// count adds to the sample what workers did since they were last seen. What a worker
-// did before it was first seen belongs to no sample, unless it has just started.
-func (r *reader) count(found []workers.Worker) {
-	for _, w := range found {
+// done is how many items of a queue workers did since the last point. What a worker did
+// before it was first counted belongs to no point, unless it has started since.
+func (r *reader) done(queue string) (n int64) {
+	for _, w := range r.seen {
 		var was workers.Worker
 		same := func(old workers.Worker) bool { return old.Name == w.Name && old.StartedAt.Equal(w.StartedAt) }
-		if i := slices.IndexFunc(r.seen, same); i >= 0 {
-			was = r.seen[i]
-		} else if !w.StartedAt.After(r.began) {
+		if i := slices.IndexFunc(r.counted, same); i >= 0 {
+			was = r.counted[i]
+		} else if w.StartedAt.Before(r.sampledAt) {
 			continue
 		}
-		for _, l := range r.queueViews {
-			more := w.Queues[l.queue.Name()].Done - was.Queues[l.queue.Name()].Done
-			r.done[l.queue.Spec().Base()] += max(0, more)
+		for lane := range workqueue.Lanes {
+			name := workqueue.LaneName(queue, lane)
+			n += w.Queues[name].Done - was.Queues[name].Done
 		}
 	}
+	return n
 }
