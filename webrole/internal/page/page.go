@@ -56,9 +56,6 @@ type Pages struct {
 	handbook func() (*handbook.Handbook, error) // rendered at the first call, or at each with Dir
 }
 
-// The pages: name and title. A page's script has its name.
-var titles = map[string]string{"home": "Videos", "mine": "My videos", "upload": "Upload", "watch": "Watch", "embed": "Video", "race": "Find your finish", "board": "Board", "tables": "Board as tables", "scene": "Scene", "learn": "Learn", "pattern": "Pattern", "trouble": "Trouble"}
-
 // New reads the pages.
 func New(o Options) (*Pages, error) {
 	p := &Pages{Options: o, files: web.Files, docs: docs.Files, pages: map[string]*template.Template{}}
@@ -67,16 +64,17 @@ func New(o Options) (*Pages, error) {
 	if o.Dir != "" {
 		p.files, p.docs, p.handbook = os.DirFS(o.Dir), os.DirFS(filepath.Join(o.Dir, "../../docs")), read
 	}
-	for name := range titles {
-		t, err := p.parse(name)
-		if err != nil {
+	files, err := fs.Glob(p.files, "templates/*.html")
+	for _, file := range files {
+		name := strings.TrimSuffix(path.Base(file), ".html")
+		if p.pages[name], err = p.parse(name); err != nil {
 			return nil, err
 		}
-		p.pages[name] = t
 	}
-	return p, nil
+	return p, err
 }
 
+// parse reads a page, which has the name of its script.
 func (p *Pages) parse(name string) (*template.Template, error) {
 	t, err := template.New(name).Funcs(template.FuncMap{"patternOf": patternOf, "nextScene": nextScene, "media": media}).ParseFS(p.files, "templates/layout.html", "templates/lab.html", "templates/racefields.html", "templates/"+name+".html")
 	if err != nil {
@@ -187,19 +185,10 @@ func (p *Pages) draw(ctx context.Context, name, id string, data any) ([]byte, er
 			return nil, err
 		}
 	}
-	title := titles[name]
-	switch one := data.(type) {
-	case scene.Scene:
-		title = one.Title
-	case patternPage:
-		title = one.Title
-	case api.Problem:
-		title = one.Title
-	}
 	who := access.IdentityOf(ctx)
 	var html bytes.Buffer
 	if err := t.ExecuteTemplate(&html, "layout", map[string]any{
-		"Name": name, "Title": title, "ID": id, "Data": data, "Lab": p.Breaks, "Ops": p.Ops, "Plays": p.Plays, "Open": p.Open,
+		"Name": name, "ID": id, "Data": data, "Lab": p.Breaks, "Ops": p.Ops, "Plays": p.Plays, "Open": p.Open,
 		"SignsIn": who.SignsIn, "SignedIn": who.SignedIn, "Owns": who.Owner != "", "Operates": access.May(who, access.Operate, video.Video{}),
 	}); err != nil {
 		return nil, fmt.Errorf("draw page %s: %w", name, err)
