@@ -1,6 +1,7 @@
 // Package charset converts text in common encodings to UTF-8. Text that is
 // Unicode is recognised. All else is a guess, from the bytes and from the languages
-// that the text may be in: writings.go has which encodings are tried for each.
+// that the text may be in: writings.go has which encodings are tried for each. A text
+// that was guessed comes in NFC.
 //
 // Next: workerrole/internal/captions and webrole/internal/startlist, which read it.
 package charset
@@ -13,10 +14,12 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/htmlindex"
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/language"
 	"golang.org/x/text/runes"
 	"golang.org/x/text/transform"
+	"golang.org/x/text/unicode/norm"
 )
 
 // UTF8 is the name of text that is not changed.
@@ -55,9 +58,9 @@ func Decode(file []byte, languages ...language.Tag) ([]byte, string, error) {
 	return text, r.charset, nil
 }
 
-// window is how much of a text its encoding is guessed from: hundreds of lines, counted
+// window is how much of a text its encoding is guessed from: some hundred lines, counted
 // from the first byte that is not ASCII, before which most encodings are the same.
-const window = 32 << 10
+const window = 8 << 10
 
 // Reader reads a text as UTF-8 while it comes, in the memory of one window. For bytes
 // that are not of the encoding it returns U+FFFD, or in a text in UTF-8 what is
@@ -97,7 +100,9 @@ func (r *Reader) Read(p []byte) (int, error) {
 		if n > 0 || len(p) == 0 {
 			return r.source.Read(p[:n]) //nolint:wrapcheck // from its buffer
 		}
-		r.decide()
+		if err := r.decide(); err != nil {
+			return 0, err
+		}
 	}
 	return r.text.Read(p) //nolint:wrapcheck // that of the source, as it is
 }
@@ -120,19 +125,21 @@ func (r *Reader) begin() {
 }
 
 // decide is called at the first byte that is not ASCII.
-func (r *Reader) decide() {
+func (r *Reader) decide() error {
 	sample, _ := r.source.Peek(window) // an error comes again with the next read
 	sample = whole(sample)
 	if mostlyUTF8(sample) {
 		r.text = r.source
-		return
+		return nil
 	}
-	name := guess(sample, r.languages)
-	if name == "" {
-		r.text = failing{&Error{}}
-		return
+	from := guess(sample, r.languages)
+	if from == nil {
+		return &Error{}
 	}
-	r.decode(encodingOf(name), name)
+	name, _ := htmlindex.Name(from)
+	r.decode(from, name)
+	r.text = norm.NFC.Reader(r.text) // Vietnamese has the marks of its tones apart
+	return nil
 }
 
 func (r *Reader) decode(from encoding.Encoding, name string) {
@@ -149,10 +156,6 @@ func lost(c rune) rune {
 	return c
 }
 
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
-
 // whole cuts a sample after a character: bytes up to "/" are never the second half of one.
 func whole(sample []byte) []byte {
 	if len(sample) < window {
@@ -168,16 +171,11 @@ func whole(sample []byte) []byte {
 // other reading would be wrong throughout: by chance, bytes of another encoding are
 // seldom valid.
 func mostlyUTF8(sample []byte) bool {
-	valid, invalid := 0, 0
-	for len(sample) > 0 {
-		c, size := utf8.DecodeRune(sample)
-		switch {
-		case c == utf8.RuneError && size == 1:
-			invalid++
-		case size > 1:
-			valid++
+	valid, letters := bytes.ToValidUTF8(sample, nil), 0
+	for _, c := range string(valid) {
+		if c >= utf8.RuneSelf {
+			letters++
 		}
-		sample = sample[size:]
 	}
-	return valid >= 4*invalid
+	return letters >= 4*(len(sample)-len(valid))
 }
