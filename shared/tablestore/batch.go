@@ -1,12 +1,12 @@
 package tablestore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
@@ -14,22 +14,19 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 )
 
-// OpKind is what one operation of a transaction does to its row.
-type OpKind string
-
-// The operations. OpReplace, OpMerge and OpDelete want the row to exist, in the
-// version Op.IfMatch if that is set.
+// What an operation of a transaction does to its row. OpReplace, OpMerge and OpDelete want
+// the row to exist, in the version Op.IfMatch if that is set.
 const (
-	OpInsert  OpKind = "insert"  // the row must not exist
-	OpUpsert  OpKind = "upsert"  // write the row whatever was there
-	OpReplace OpKind = "replace" // write the row, dropping other properties
-	OpMerge   OpKind = "merge"   // write some properties, keeping the others
-	OpDelete  OpKind = "delete"
+	OpInsert  = aztables.TransactionTypeAdd           // the row must not exist
+	OpUpsert  = aztables.TransactionTypeInsertReplace // write the row whatever was there
+	OpReplace = aztables.TransactionTypeUpdateReplace // write the row, dropping other properties
+	OpMerge   = aztables.TransactionTypeUpdateMerge   // write some properties, keeping the others
+	OpDelete  = aztables.TransactionTypeDelete
 )
 
 // Op is one operation of a transaction.
 type Op struct {
-	Kind    OpKind
+	Kind    aztables.TransactionType
 	Entity  Entity // of a delete, the keys count only
 	IfMatch string // ETag; "" or AnyETag: any version
 }
@@ -38,7 +35,7 @@ type Op struct {
 // It returns the new ETag of every operation, "" for deletes.
 //
 // It returns ErrLimit, and sends nothing, for operations on more than one partition,
-// more than MaxBatchOps operations, more than MaxBatchBytes, a row named twice, and
+// more than MaxBatchOps operations, more than maxBatchBytes, a row named twice, and
 // a row over a limit of its own. When the service refuses, none of it was done: the error
 // names the operation, azstorage.Describe has its status and code, and errors.Is knows the
 // sentinels. A lost reply is recognised by reading a row back (row Q13).
@@ -47,7 +44,7 @@ func (t *Table) Submit(ctx context.Context, ops []Op) (etags []string, err error
 	all, err := plan(ops, writeID)
 	if err == nil && len(all) != 1 {
 		err = limitf("%d operations are %d transactions: want one partition, each row once, at most %d operations and %d bytes",
-			len(ops), len(all), MaxBatchOps, MaxBatchBytes)
+			len(ops), len(all), MaxBatchOps, maxBatchBytes)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("table transaction: %w", err)
@@ -63,9 +60,9 @@ func (t *Table) submit(ctx context.Context, all *transaction, writeID string) (e
 	if err == nil {
 		return replyETags(reply, len(all.ops))
 	}
-	if *tries > 1 && (azstorage.IsConflict(err) || azstorage.IsPrecondition(err) || azstorage.IsNotFound(err)) {
-		if own, ok := t.ownBatch(ctx, all.ops, writeID); ok {
-			return own, nil
+	if *tries > 1 {
+		if etags, err = t.ownTry(ctx, all.ops, writeID, err); err == nil {
+			return etags, nil
 		}
 	}
 	what := "table transaction"
@@ -122,7 +119,7 @@ func plan(ops []Op, writeID string) (all []*transaction, _ error) {
 }
 
 func (t *transaction) takes(op Op, size int) bool {
-	return len(t.ops) < MaxBatchOps && t.size+size <= MaxBatchBytes && !slices.ContainsFunc(t.ops, func(other Op) bool {
+	return len(t.ops) < MaxBatchOps && t.size+size <= maxBatchBytes && !slices.ContainsFunc(t.ops, func(other Op) bool {
 		return other.Entity.PartitionKey != op.Entity.PartitionKey || other.Entity.RowKey == op.Entity.RowKey
 	})
 }
@@ -133,20 +130,9 @@ func actionOf(op Op, writeID string) (aztables.TransactionAction, error) {
 		e.Props = nil
 	}
 	body, err := encode(e, writeID)
-	action := aztables.TransactionAction{Entity: body, IfMatch: etagOf(op.IfMatch)}
-	switch op.Kind {
-	case OpInsert:
-		action.ActionType = aztables.TransactionTypeAdd
-	case OpUpsert:
-		action.ActionType, action.IfMatch = aztables.TransactionTypeInsertReplace, nil // with an ETag it would be a replace
-	case OpReplace:
-		action.ActionType = aztables.TransactionTypeUpdateReplace
-	case OpMerge:
-		action.ActionType = aztables.TransactionTypeUpdateMerge
-	case OpDelete:
-		action.ActionType = aztables.TransactionTypeDelete
-	default:
-		return action, fmt.Errorf("unknown kind %q", op.Kind)
+	action := aztables.TransactionAction{ActionType: op.Kind, Entity: body, IfMatch: etagOf(op.IfMatch)}
+	if op.Kind == OpUpsert {
+		action.IfMatch = nil // with an ETag it would be a replace
 	}
 	return action, err
 }
@@ -163,12 +149,17 @@ func replyETags(reply *http.Response, n int) ([]string, error) {
 	return etags, nil
 }
 
-// ownBatch decides, after a repeated transaction was refused, whether an earlier
-// try of ours had succeeded. A transaction is atomic, so one row with our write id
-// proves all of it. If it has deletes only, the proof is that all rows are gone.
-func (t *Table) ownBatch(ctx context.Context, ops []Op, writeID string) (etags []string, own bool) {
+// ownTry decides, after a repeated write or transaction was refused, whether an earlier try
+// of ours had succeeded, and returns its ETags or the error. A transaction is atomic, so one
+// row with our write id proves all of it. If it has deletes only, the proof is that all rows
+// are gone.
+func (t *Table) ownTry(ctx context.Context, ops []Op, writeID string, refused error) (etags []string, _ error) {
+	overtaken := azstorage.IsConflict(refused) || azstorage.IsPrecondition(refused)
+	if !overtaken && !azstorage.IsNotFound(refused) {
+		return nil, refused
+	}
 	etags = make([]string, len(ops))
-	writes, gone := 0, true
+	own, writes, gone := false, 0, true
 	for i, op := range ops {
 		now, err := t.Get(ctx, op.Entity.PartitionKey, op.Entity.RowKey)
 		if op.Kind == OpDelete {
@@ -180,25 +171,26 @@ func (t *Table) ownBatch(ctx context.Context, ops []Op, writeID string) (etags [
 			etags[i], own = now.ETag, true
 		}
 	}
-	return etags, own || writes == 0 && gone
+	switch {
+	case own || writes == 0 && gone:
+		return etags, nil
+	case overtaken:
+		return nil, fmt.Errorf("%w: %w", ErrUnclear, refused)
+	}
+	return nil, refused
 }
 
-// SubmitAll runs any number of operations in as few transactions as possible. It
-// groups them by partition, in their order, and cuts at MaxBatchOps and
-// MaxBatchBytes. Only each transaction is atomic, so it takes only upserts and
+// SubmitAll runs any number of operations in as few transactions as possible, those of each
+// partition in their order. Only each transaction is atomic, so it takes only upserts and
 // deletes: all of them may be repeated. Deleting a missing row is no error.
 func (t *Table) SubmitAll(ctx context.Context, ops []Op) error {
-	place := map[string]int{} // of a partition
 	for i, op := range ops {
 		if (op.Kind != OpUpsert && op.Kind != OpDelete) || (op.IfMatch != "" && op.IfMatch != AnyETag) {
 			return fmt.Errorf("table transactions: operation %d is a conditional %s: want upserts and deletes", i, op.Kind)
 		}
-		if _, seen := place[op.Entity.PartitionKey]; !seen {
-			place[op.Entity.PartitionKey] = i
-		}
 	}
 	ops = slices.SortedStableFunc(slices.Values(ops), func(a, b Op) int {
-		return cmp.Compare(place[a.Entity.PartitionKey], place[b.Entity.PartitionKey])
+		return strings.Compare(a.Entity.PartitionKey, b.Entity.PartitionKey)
 	})
 	writeID := newWriteID()
 	all, err := plan(ops, writeID)

@@ -33,9 +33,9 @@ func FuzzPageToken(f *testing.F) {
 	f.Add("AAAA")
 	f.Add("eyJzIjoiIn0")
 	f.Fuzz(func(t *testing.T, token string) {
-		_, err := q.place(token)
+		_, err := Place(q.filter(), token)
 		if other := (Query{PartitionKey: "q"}); err == nil && token != "" {
-			if _, err := other.place(token); err == nil {
+			if _, err := Place(other.filter(), token); err == nil {
 				t.Errorf("%q is taken by another query", token)
 			}
 		}

@@ -15,12 +15,12 @@ import (
 // https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions
 const (
 	MaxBatchOps    = 100     // operations in one transaction
-	MaxBatchBytes  = 4 << 20 // bytes of one transaction's request
-	MaxEntityBytes = 1 << 20 // bytes of one row
-	MaxStringUnits = 32768   // UTF-16 units of one string property: 64 KiB
-	MaxBinaryBytes = 64 << 10
+	maxBatchBytes  = 4 << 20 // bytes of one transaction's request
+	maxEntityBytes = 1 << 20 // bytes of one row
+	maxStringUnits = 32768   // UTF-16 units of one string property: 64 KiB
+	maxBinaryBytes = 64 << 10
 	MaxKeyUnits    = 512 // UTF-16 units of a PartitionKey or RowKey: 1 KiB (paper row T1)
-	MaxProps       = 252 // properties besides the keys and Timestamp; OpId is one of them
+	maxProps       = 252 // properties besides the keys and Timestamp; OpId is one of them
 	maxPageSize    = 1000
 )
 
@@ -58,8 +58,8 @@ func checkEntity(e Entity) error {
 	if err := checkKeys(e.PartitionKey, e.RowKey); err != nil {
 		return err
 	}
-	if len(e.Props)+1 > MaxProps {
-		return limitf("%d properties, at most %d", len(e.Props), MaxProps-1)
+	if len(e.Props)+1 > maxProps {
+		return limitf("%d properties, at most %d", len(e.Props), maxProps-1)
 	}
 	// The service's own formula for the size of a row.
 	size := 4 + 2*(utf16Len(e.PartitionKey)+utf16Len(e.RowKey)) + 8 + 2*len(opIDProperty) + 4 + 2*24
@@ -73,8 +73,8 @@ func checkEntity(e Entity) error {
 		}
 		size += 8 + 2*utf16Len(name) + n
 	}
-	if size > MaxEntityBytes {
-		return limitf("row has %d bytes, at most %d", size, MaxEntityBytes)
+	if size > maxEntityBytes {
+		return limitf("row has %d bytes, at most %d", size, maxEntityBytes)
 	}
 	return nil
 }
@@ -99,16 +99,16 @@ func valueSize(name string, value any) (int, error) {
 		return 0, nil
 	case string:
 		units := utf16Len(v)
-		if units > MaxStringUnits {
-			return 0, limitf("property %s has %d characters, at most %d", name, units, MaxStringUnits)
+		if units > maxStringUnits {
+			return 0, limitf("property %s has %d characters, at most %d", name, units, maxStringUnits)
 		}
 		if !utf8.ValidString(v) {
 			return 0, limitf("property %s is not UTF-8", name)
 		}
 		return 4 + 2*units, nil
 	case []byte:
-		if len(v) > MaxBinaryBytes {
-			return 0, limitf("property %s has %d bytes, at most %d", name, len(v), MaxBinaryBytes)
+		if len(v) > maxBinaryBytes {
+			return 0, limitf("property %s has %d bytes, at most %d", name, len(v), maxBinaryBytes)
 		}
 		return 4 + len(v), nil
 	case bool:

@@ -143,7 +143,7 @@ func (t *Table) First(ctx context.Context, q Query, n int) ([]Entity, error) {
 // token is "" for the first page. A page has at least one row unless it is the
 // last: empty pages of the service are skipped. ErrToken.
 func (t *Table) Page(ctx context.Context, q Query, token string) (entities []Entity, next string, err error) {
-	place, err := q.place(token)
+	place, err := Place(q.filter(), token)
 	for err == nil {
 		entities, place, err = t.fetch(ctx, q, place)
 		if len(entities) > 0 || place == "" {
@@ -156,14 +156,6 @@ func (t *Table) Page(ctx context.Context, q Query, token string) (entities []Ent
 // A place in a query is the service's continuation token: the keys where the next page
 // starts, with placeSeparator between them. The beginning and the end are "".
 const placeSeparator = "\x00"
-
-func (q Query) place(token string) (string, error) {
-	place, err := Place(q.filter(), token)
-	if err == nil && place != "" && !strings.Contains(place, placeSeparator) {
-		err = ErrToken // of an earlier release
-	}
-	return place, err
-}
 
 func (t *Table) fetch(ctx context.Context, q Query, place string) (page []Entity, next string, err error) {
 	if err := q.validate(); err != nil {

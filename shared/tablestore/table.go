@@ -6,10 +6,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
-	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 )
@@ -42,17 +42,13 @@ type Table struct {
 	account  *azstorage.Account
 	base     string // its name without the prefix
 	client   *aztables.Client
-	reported *lru.Cache[string, struct{}] // versions of rows that could not be read
+	reported sync.Map // versions of rows that could not be read
 }
 
 // New returns a table of an account, given its base name. It makes no request.
 func New(a *azstorage.Account, base string) *Table {
-	reported, err := lru.New[string, struct{}](maxReported)
-	if err != nil {
-		panic(err) // maxReported is not positive
-	}
 	a.CountUnreadable(base, 0)
-	return &Table{account: a, base: base, client: a.Table(base), reported: reported}
+	return &Table{account: a, base: base, client: a.Table(base)}
 }
 
 // decode reads a row and converts the time of its last write.
@@ -117,16 +113,11 @@ func (t *Table) write(ctx context.Context, op Op) (etag string, err error) {
 	azstorage.CountQuery(ctx, Point)
 	try, tries := azstorage.WithAttempts(ctx)
 	etag, err = t.send(try, op, body)
-	switch {
-	case err == nil || *tries < 2:
-	case op.Kind == OpDelete && azstorage.HasCode(err, aztables.ResourceNotFound):
-		return "", nil // our own earlier try did it
-	case op.Kind != OpDelete && op.Kind != OpUpsert && (azstorage.IsConflict(err) || azstorage.IsPrecondition(err)):
-		now, readErr := t.Get(ctx, op.Entity.PartitionKey, op.Entity.RowKey)
-		if readErr == nil && now.writeID == writeID {
-			return now.ETag, nil // our own earlier try did it
+	if err != nil && *tries > 1 {
+		var own []string
+		if own, err = t.ownTry(ctx, []Op{op}, writeID, err); err == nil {
+			etag = own[0]
 		}
-		err = fmt.Errorf("%w: %w", ErrUnclear, err)
 	}
 	if err != nil {
 		return "", failed(op.String(), err)

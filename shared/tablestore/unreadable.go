@@ -30,9 +30,7 @@ var ErrUnreadable = errors.New("row cannot be read")
 const UnreadableTable = "unreadable"
 
 const (
-	// maxReported is how many versions of rows a Table reports once only.
-	maxReported = 1000
-	maxReason   = 1000 // bytes
+	maxReason = 1000 // bytes
 	// noteWithin bounds the write of a note, which is beside the work of the caller.
 	noteWithin = 3 * time.Second
 )
@@ -81,14 +79,14 @@ func (t *Table) read(ctx context.Context, row Entity, read func(Entity) error, r
 func (t *Table) report(ctx context.Context, row Entity, cause error) {
 	t.account.CountUnreadable(t.base, 1)
 	version := row.PartitionKey + "\x00" + row.RowKey + "\x00" + row.ETag
-	if known, _ := t.reported.ContainsOrAdd(version, struct{}{}); known {
+	if _, known := t.reported.LoadOrStore(version, true); known {
 		return
 	}
 	slog.ErrorContext(ctx, "a row cannot be read", "table", t.base, "partition", row.PartitionKey, "row", row.RowKey, "reason", cause)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteWithin)
 	defer cancel()
 	if err := OpenUnreadable(t.account).note(ctx, t.base, row, cause); err != nil {
-		t.reported.Remove(version) // the next reader tries again
+		t.reported.Delete(version) // the next reader tries again
 		slog.WarnContext(ctx, "operators are not shown a row that cannot be read", "error", err)
 	}
 }
