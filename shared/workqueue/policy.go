@@ -67,6 +67,15 @@ func (q *Queue) Policy() Policy {
 	return q.policy
 }
 
+// Paused reports whether nothing may be received: the queue is paused, or perhaps it is,
+// because this process has not read its policy yet. It makes no request.
+func (q *Queue) Paused() bool {
+	q = q.lead
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.policy.Paused || !q.read
+}
+
 // Visibility is the visibility timeout in force: the published value, or the declared
 // one when none was published. It makes no request.
 func (q *Queue) Visibility() time.Duration { return q.visibilityUnder(q.Policy()) }
@@ -98,20 +107,6 @@ func (q *Queue) adopt(p Policy) {
 	if p.Epoch >= q.policy.Epoch {
 		q.policy = p
 	}
-}
-
-// ReadPolicy reads the policy unless this process has read it before. Before it is known
-// nothing may be received: the queue may be paused.
-func (q *Queue) ReadPolicy(ctx context.Context) error {
-	q = q.lead
-	q.mu.Lock()
-	read := q.read
-	q.mu.Unlock()
-	if read {
-		return nil
-	}
-	_, err := q.Refresh(ctx)
-	return err
 }
 
 // Refresh is [Queue.Length] that makes the queue if it is missing.

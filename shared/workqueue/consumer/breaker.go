@@ -22,7 +22,6 @@ const (
 
 const (
 	opensAfter   = 3                // troubles in a row
-	forgetAfter  = 5 * time.Minute  // trouble older than this does not count
 	probeTimeout = 15 * time.Second // a machine may be slow without being sick
 )
 
@@ -42,10 +41,9 @@ type breakers struct {
 	probes          map[string]func(context.Context) error
 	log             *slog.Logger
 
-	mu      sync.Mutex
-	all     map[string]*breaker
-	changed chan struct{} // closed at every change, and replaced
-	trying  bool          // the one item of the half-open state is asked for or in progress
+	mu     sync.Mutex
+	all    map[string]*breaker
+	trying bool // the one item of the half-open state is asked for or in progress
 
 	ctx     context.Context // of Run, before which nothing is received
 	retries sync.WaitGroup
@@ -56,15 +54,14 @@ type breaker struct {
 	BreakerStats
 	row    int             // troubles in a row
 	steps  map[string]bool // steps that met them
-	latest time.Time
-	pause  time.Duration // the latest between opening and retry
-	misled bool          // the probe succeeded and the work did not: only an item can close the breaker
+	pause  time.Duration   // the latest between opening and retry
+	misled bool            // the probe succeeded and the work did not: only an item can close the breaker
 }
 
 func newBreakers(o Options, log *slog.Logger) *breakers {
 	b := &breakers{
 		pause: o.DependencyPause, maxPause: o.MaxDependencyPause, probes: o.Probes, log: log,
-		all: map[string]*breaker{}, changed: make(chan struct{}),
+		all: map[string]*breaker{},
 	}
 	for dependency := range o.Probes {
 		b.find(dependency)
@@ -77,13 +74,9 @@ func (b *breakers) failed(dependency, step string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	k := b.find(dependency)
-	if time.Since(k.latest) > forgetAfter {
-		k.forget()
-	}
 	k.Failures++
 	k.row++
 	k.steps[step] = true
-	k.latest = time.Now()
 	if k.State == BreakerHalfOpen || k.State == BreakerClosed && k.row >= opensAfter {
 		k.misled = k.misled || k.State == BreakerClosed && k.pause > 0
 		b.open(k, err)
@@ -95,31 +88,22 @@ func (b *breakers) succeeded(step string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, k := range b.all {
-		if k.State == BreakerHalfOpen && k.steps[step] {
+		if k.State == BreakerOpen || !k.steps[step] {
+			continue
+		}
+		if k.State == BreakerHalfOpen {
 			b.close(k)
 		}
-		if k.State == BreakerClosed && k.steps[step] {
-			k.forget()
-		}
+		k.row, k.pause, k.misled = 0, 0, false
+		clear(k.steps)
 	}
 }
 
-// wait returns when the worker may receive items of these steps, or with an error when ctx
-// ends.
-func (b *breakers) wait(ctx context.Context, steps []string) error {
-	for {
-		b.mu.Lock()
-		limit, changed := b.limit(steps), b.changed
-		b.mu.Unlock()
-		if limit > 0 {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+// block reports whether no item of these steps may be received.
+func (b *breakers) block(steps []string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.limit(steps) == 0
 }
 
 // admit returns how many of the wanted items of these steps may be received, and a function
@@ -127,16 +111,15 @@ func (b *breakers) wait(ctx context.Context, steps []string) error {
 func (b *breakers) admit(want int, steps []string) (n int, settled func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n = min(want, b.limit(steps))
-	if n == 0 || !b.tries(steps) {
-		return n, func() {}
+	limit := b.limit(steps)
+	if limit != 1 {
+		return min(want, limit), func() {}
 	}
 	b.trying = true
-	return n, func() {
+	return 1, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.trying = false
-		b.announce()
 	}
 }
 
@@ -147,11 +130,9 @@ func (b *breakers) retry(k *breaker) {
 	defer b.mu.Unlock()
 	switch {
 	case err != nil:
-		k.latest = time.Now()
 		b.open(k, err)
 	case b.probes[k.Dependency] == nil || k.misled:
 		k.State = BreakerHalfOpen
-		b.announce()
 	default:
 		b.close(k)
 	}
@@ -211,7 +192,6 @@ func (b *breakers) open(k *breaker, err error) {
 		case <-b.ctx.Done():
 		}
 	})
-	b.announce()
 }
 
 // close lets items be received again. Until an item of a step that met the trouble is
@@ -220,48 +200,27 @@ func (b *breakers) close(k *breaker) {
 	k.State, k.row = BreakerClosed, opensAfter-1
 	b.log.Info("trouble is over: items are received", "dependency", k.Dependency, "lasted", time.Since(k.Since).Round(time.Millisecond))
 	k.Since, k.Reason = time.Time{}, ""
-	b.announce()
 }
 
-// forget removes what is known of earlier trouble.
-func (k *breaker) forget() {
-	k.row, k.pause, k.misled = 0, 0, false
-	clear(k.steps)
-}
-
-// limit is how many items of these steps may be received at once.
+// limit is how many items of these steps may be received at once: 1 if with that one a
+// half-open breaker finds out whether its dependency works again.
 func (b *breakers) limit(steps []string) int {
-	tries := b.tries(steps)
+	limit := workqueue.MaxBatch
 	for dependency, k := range b.all {
-		if k.State == BreakerOpen && (b.probes[dependency] != nil || k.met(steps)) || tries && b.trying {
+		met := k.met(steps)
+		switch {
+		case k.State == BreakerOpen && (met || b.probes[dependency] != nil), k.State == BreakerHalfOpen && met && b.trying:
 			return 0
+		case k.State == BreakerHalfOpen && met:
+			limit = 1
 		}
 	}
-	if tries {
-		return 1
-	}
-	return workqueue.MaxBatch
+	return limit
 }
 
 // met reports whether one of these steps met the trouble, or a receive did.
 func (k *breaker) met(steps []string) bool {
 	return k.steps[receiving] || slices.ContainsFunc(steps, func(s string) bool { return k.steps[s] })
-}
-
-// tries reports whether an item of these steps would be one with which a half-open breaker
-// finds out whether its dependency works again.
-func (b *breakers) tries(steps []string) bool {
-	for _, k := range b.all {
-		if k.State == BreakerHalfOpen && k.met(steps) {
-			return true
-		}
-	}
-	return false
-}
-
-func (b *breakers) announce() {
-	close(b.changed)
-	b.changed = make(chan struct{})
 }
 
 // BreakerStats is the state of one dependency's circuit breaker.

@@ -112,17 +112,8 @@ func (c *Consumer) refresh(ctx context.Context) {
 			l.count(func(s *QueueStats) { s.Length = 0 })
 			continue
 		}
-		paused := l.queue.Policy().Paused
-		err := refreshPoller(ctx, l)
-		if err != nil && ctx.Err() == nil {
+		if err := refreshPoller(ctx, l); err != nil && ctx.Err() == nil {
 			c.log.Warn("cannot refresh the queue's policy", "queue", l.queue.Name(), "error", err)
-		}
-		if paused && !l.queue.Policy().Paused {
-			for _, lane := range c.pollers {
-				if lane.queue.Spec().Base() == l.queue.Spec().Base() {
-					lane.rouse()
-				}
-			}
 		}
 	}
 }

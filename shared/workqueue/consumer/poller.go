@@ -66,27 +66,9 @@ func (l *queuePoller) rouse() {
 	}
 }
 
-// policyRetry is the pause before a policy that could not be read is asked for again.
-const policyRetry = time.Second
-
-// mayReceive waits for what keeps the queue from being polled, and reports whether nothing
-// does: a policy that was never read, because the queue may be paused; a pause; a breaker.
-func (c *Consumer) mayReceive(ctx context.Context, l *queuePoller) bool {
-	reading, cancel := context.WithTimeout(ctx, refreshTimeout)
-	defer cancel()
-	if err := l.queue.ReadPolicy(reading); err != nil {
-		if ctx.Err() == nil {
-			c.log.Warn("nothing is received before the queue's policy is read", "queue", l.queue.Name(), "error", err)
-			l.wait(ctx, spread(policyRetry))
-		}
-		return false
-	}
-	if l.queue.Policy().Paused {
-		l.wait(ctx, c.options.RefreshPolicy)
-		return false
-	}
-	return c.breakers.wait(ctx, l.queue.Spec().Steps) == nil
-}
+// lookAgain is how long after a look at what keeps the queue from being polled, a pause or a
+// breaker, comes the next one. It makes no request.
+const lookAgain = 250 * time.Millisecond
 
 // poll receives from one queue until ctx ends. It asks only for as many messages as
 // it holds slots, because a message that waits in this process would use up its
@@ -96,7 +78,8 @@ func (c *Consumer) poll(ctx context.Context, l *queuePoller) {
 	idle := firstIdlePoll
 	want := 1 // while the queue may be empty: other queues need slots too
 	for ctx.Err() == nil {
-		if !c.mayReceive(ctx, l) {
+		if l.queue.Paused() || c.breakers.block(spec.Steps) {
+			l.wait(ctx, lookAgain)
 			continue
 		}
 		// snippet: slots-first
@@ -161,7 +144,7 @@ const receiving = "receive"
 // messages that no worker knows. Messages that come after the drain began are released.
 // settled is to be called for each lease.
 func (c *Consumer) receive(ctx context.Context, l *queuePoller, slots int) (leases []*workqueue.Lease, settled func(), err error) {
-	if l.queue.Policy().Paused { // perhaps since the poller waited for its slots
+	if l.queue.Paused() { // perhaps since the poller waited for its slots
 		return nil, nil, nil
 	}
 	slots, settled = c.breakers.admit(slots, l.queue.Spec().Steps)
