@@ -37,17 +37,9 @@ type Account struct {
 
 // Open makes the clients. It sends nothing, so a wrong key shows at the first call.
 func Open(cfg Config) (*Account, error) {
-	a, err := open(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("open storage account: %w", RedactError(err))
-	}
-	return a, nil
-}
-
-func open(cfg Config) (*Account, error) {
 	ends, err := cfg.resolve()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open storage account: %w", err)
 	}
 	if cfg.Retry == (Retry{}) {
 		cfg.Retry = DefaultRetry
@@ -72,9 +64,14 @@ func open(cfg Config) (*Account, error) {
 	queues := &azqueue.ClientOptions{ClientOptions: options(Queues)}
 	tables := &aztables.ClientOptions{ClientOptions: options(Tables, asciiRows{})}
 	if ends.key != "" {
-		return a, a.openWithKey(ends, blobs, queues, tables)
+		err = a.openWithKey(ends, blobs, queues, tables)
+	} else {
+		err = a.openWithToken(ends, cfg.Credential, blobs, queues, tables)
 	}
-	return a, a.openWithToken(ends, cfg.Credential, blobs, queues, tables)
+	if err != nil {
+		return nil, fmt.Errorf("open storage account: %w", err)
+	}
+	return a, nil
 }
 
 func (a *Account) openWithKey(ends endpoints, blobs *service.ClientOptions, queues *azqueue.ClientOptions, tables *aztables.ClientOptions) error {

@@ -259,21 +259,15 @@ func TestSignaturesStayOutOfErrors(t *testing.T) {
 		}
 		var log bytes.Buffer
 		slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: azstorage.RedactAttr})).Error("x", "error", err, "url", signed)
-		for where, text := range map[string]string{"error": azstorage.RedactError(err).Error(), "text": azstorage.Redact(err.Error()), "log": log.String()} {
+		for where, text := range map[string]string{"text": azstorage.Redact(err.Error()), "log": log.String()} {
 			if strings.Contains(text, "sig=") || strings.Contains(text, secret) {
 				t.Errorf("%s, %s: %s", name, where, text)
 			}
-		}
-		if !errors.Is(azstorage.RedactError(err), err) {
-			t.Errorf("%s: the redacted error is another one", name)
 		}
 	}
 	nested := "concat:http%3A%2F%2Fh%2Fb%3Fsv%3D1%26sig%3Dabc%252B%26se=1 AccountKey=c2VjcmV0;x"
 	if got := azstorage.Redact(nested); strings.Contains(got, "abc") || strings.Contains(got, "c2VjcmV0") {
 		t.Errorf("Redact(%q) = %q", nested, got)
-	}
-	if azstorage.RedactError(nil) != nil {
-		t.Error("RedactError(nil) is an error")
 	}
 }
 

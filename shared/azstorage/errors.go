@@ -125,14 +125,15 @@ func serviceOf(err error) Service {
 	return Tables // only a transaction's answer stands alone
 }
 
-// unansweredError is the end of a call that brought no whole answer. It has the text of err.
-// A reader of blobs reads on after it, as after any net.Error.
+// unansweredError is the end of a call that brought no whole answer. It has the text of err,
+// which may quote a signed URL, without signatures. A reader of blobs reads on after it, as
+// after any net.Error.
 type unansweredError struct {
 	service Service
 	err     error
 }
 
-func (e *unansweredError) Error() string   { return e.err.Error() }
+func (e *unansweredError) Error() string   { return Redact(e.err.Error()) }
 func (e *unansweredError) Unwrap() error   { return e.err }
 func (e *unansweredError) Timeout() bool   { return errors.Is(e.err, ErrTryTimeout) }
 func (e *unansweredError) Temporary() bool { return true }
@@ -223,20 +224,6 @@ func Redact(text string) string {
 	text = signature.ReplaceAllString(text, "${1}[signature removed]")
 	return accountKey.ReplaceAllString(text, "[account key removed]")
 }
-
-// RedactError returns an error with Redact applied to its text. errors.Is and
-// errors.As still see err.
-func RedactError(err error) error {
-	if err == nil || Redact(err.Error()) == err.Error() {
-		return err
-	}
-	return &redactedError{err}
-}
-
-type redactedError struct{ err error }
-
-func (e *redactedError) Error() string { return Redact(e.err.Error()) }
-func (e *redactedError) Unwrap() error { return e.err }
 
 // RedactAttr is a slog.HandlerOptions.ReplaceAttr that applies Redact to strings
 // and errors.

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -35,7 +36,7 @@ func (o operation) Do(req *policy.Request) (*http.Response, error) {
 	ctx, end := o.span(req)
 	resp, err := req.WithContext(context.WithValue(ctx, serviceKey{}, Service(o))).Next()
 	if err != nil {
-		err = &unansweredError{Service(o), RedactError(err)} // the errors of net/http quote the URL
+		err = &unansweredError{Service(o), err}
 	}
 	end(resp, err)
 	return resp, err
@@ -93,15 +94,12 @@ func (t tries) Do(req *policy.Request) (*http.Response, error) {
 	if there, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
 		t.clock.set(there, time.Now())
 	}
-	whole, buffered := resp.Body.(io.Seeker) // streamedBody counts the others
-	if counter == nil || !buffered {
-		return resp, nil
+	if _, buffered := resp.Body.(io.Seeker); counter != nil && buffered { // streamedBody counts the others
+		whole, err := runtime.Payload(resp)
+		counter.received(int64(len(whole)))
+		return resp, err
 	}
-	if size, err := whole.Seek(0, io.SeekEnd); err == nil {
-		counter.received(size)
-	}
-	_, err = whole.Seek(0, io.SeekStart)
-	return resp, err
+	return resp, nil
 }
 
 // checksums sends the content of blobs and blocks with its MD5, so that the service refuses
