@@ -79,22 +79,27 @@ func (o *owner) complete(ctx context.Context, counted func(*QueueStats)) {
 
 // remove is complete for an item whose attempts did not succeed.
 func (o *owner) remove(ctx context.Context, counted func(*QueueStats)) (removed bool) {
-	err := o.lease.Complete(ctx)
+	return o.settled("delete", o.lease.Complete(ctx), counted, staleDelete)
+}
+
+func unwanted(s *QueueStats)    { s.Unwanted++ }
+func staleDelete(s *QueueStats) { s.StaleDeletes++ }
+
+// settled counts how a request that settles the message has ended, and reports whether it
+// succeeded.
+func (o *owner) settled(what string, err error, counted, stale func(*QueueStats)) bool {
 	switch {
 	case err == nil:
 		o.poller.count(counted)
-		return true
 	case errors.Is(err, workqueue.ErrLeaseLost):
-		o.poller.count(func(s *QueueStats) { s.StaleDeletes++ })
-		o.log().Info("done, but the message had become visible to others")
+		o.poller.count(stale)
+		o.log().Info("not settled: the message had become visible to others", "wanted", what)
 	default:
 		o.poller.count(func(s *QueueStats) { s.SettleErrors++ })
-		o.log().Warn("done, but not deleted: the message will come once more", "error", err)
+		o.log().Warn("not settled: the message comes again when its visibility ends", "wanted", what, "error", err)
 	}
-	return false
+	return err == nil
 }
-
-func unwanted(s *QueueStats) { s.Unwanted++ }
 
 // fail records a failed attempt and retries the item, after the delay that its handler asked
 // for, or poisons it when that was its last attempt.
@@ -137,15 +142,8 @@ func (o *owner) moveToPoison(ctx context.Context, cause error) {
 		}
 	}
 	err := o.lease.Poison(ctx, cause.Error(), o.failure(cause))
-	switch {
-	case err == nil:
-		o.poller.count(func(s *QueueStats) { s.Poisoned++ })
+	if o.settled("poison", err, func(s *QueueStats) { s.Poisoned++ }, staleDelete) {
 		o.log().Error("item is poison", "cause", cause)
-	case errors.Is(err, workqueue.ErrLeaseLost):
-		o.poller.count(func(s *QueueStats) { s.StaleDeletes++ })
-	default:
-		o.poller.count(func(s *QueueStats) { s.SettleErrors++ })
-		o.log().Error("cannot put poison aside: it will come again", "cause", cause, "error", err)
 	}
 }
 
@@ -234,14 +232,7 @@ func (o *owner) release(ctx context.Context, delay time.Duration, record func(*w
 			i.Starts--
 		}
 	})
-	switch {
-	case err == nil:
-	case errors.Is(err, workqueue.ErrLeaseLost):
-		o.poller.count(func(s *QueueStats) { s.StaleReleases++ }) // another worker has the message
-	default:
-		o.poller.count(func(s *QueueStats) { s.SettleErrors++ })
-		o.log().Warn("cannot give back: the message comes when its visibility ends", "error", err)
-	}
+	o.settled("release", err, func(*QueueStats) {}, func(s *QueueStats) { s.StaleReleases++ })
 }
 
 // failure returns a function that writes err into the item's history, unless the last attempt
