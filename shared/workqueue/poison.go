@@ -41,31 +41,25 @@ type Poisoned struct {
 	DequeueCount int64     `json:"-"`
 	Inserted     time.Time `json:"-"` // when the message was sent
 	PoisonedAt   time.Time `json:"poisonedAt"`
-}
-
-// poisonRow is a row of [PoisonTable].
-type poisonRow struct {
-	Poisoned
 
 	// The copy in the poison queue. The receipt from sending is valid until a worker receives
 	// the copy.
-	CopyMessageID string `row:"CopyMessageId"`
-	CopyReceipt   string
+	CopyMessageID string `row:"CopyMessageId" json:"-"`
+	CopyReceipt   string `json:"-"`
 
-	RedrivingSince time.Time // when a redrive began
+	RedrivingSince time.Time `json:"-"` // when a redrive began
 
 	etag string
 }
 
-func readPoison(e tablestore.Entity) (poisonRow, error) {
-	row := poisonRow{etag: e.ETag}
-	err := e.Struct(&row)
-	row.ID, row.Queue, row.MessageID = e.PartitionKey+"~"+e.RowKey, e.PartitionKey, e.RowKey
-	return row, err
+func readPoison(e tablestore.Entity) (Poisoned, error) {
+	p := Poisoned{etag: e.ETag, ID: e.PartitionKey + "~" + e.RowKey, Queue: e.PartitionKey, MessageID: e.RowKey}
+	err := e.Struct(&p)
+	return p, err
 }
 
-func (row poisonRow) entity() tablestore.Entity {
-	return tablestore.Entity{PartitionKey: row.Queue, RowKey: row.MessageID, Props: tablestore.Props(row)}
+func (p Poisoned) entity() tablestore.Entity {
+	return tablestore.Entity{PartitionKey: p.Queue, RowKey: p.MessageID, Props: tablestore.Props(p)}
 }
 
 // maxProperty is how many UTF-16 code units of a text are kept. A property holds 32,768.
@@ -94,14 +88,15 @@ func (l *Lease) Poison(ctx context.Context, reason string, record func(*workitem
 
 func (l *Lease) setAside(ctx context.Context, text, reason string) error {
 	q := l.queue
-	row, err := q.poisonRow(ctx, l.MessageID)
+	before, err := q.poisoned(ctx, l.MessageID)
 	if err != nil && !errors.Is(err, ErrNoPoison) {
 		return err
 	}
-	row.Poisoned = Poisoned{
+	row := Poisoned{
 		Queue: q.spec.Name, MessageID: l.MessageID, Reason: reason, History: l.item.History,
 		ItemID: l.item.ID, Step: l.item.Step, Subject: l.item.Subject, Text: []byte(text), Failures: l.item.Failures,
 		DequeueCount: l.DequeueCount, Inserted: l.Inserted, PoisonedAt: time.Now(),
+		CopyMessageID: before.CopyMessageID, CopyReceipt: before.CopyReceipt, RedrivingSince: before.RedrivingSince,
 	}
 	for _, text := range []*string{&row.Reason, &row.History, &row.ItemID, &row.Step, &row.Subject} {
 		*text = storable.Text(*text, maxProperty)
@@ -128,8 +123,8 @@ func (l *Lease) setAside(ctx context.Context, text, reason string) error {
 	return err
 }
 
-// poisonRow returns the row of a message, or [ErrNoPoison].
-func (q *Queue) poisonRow(ctx context.Context, messageID string) (row poisonRow, _ error) {
+// poisoned returns the row of a message, or [ErrNoPoison].
+func (q *Queue) poisoned(ctx context.Context, messageID string) (row Poisoned, _ error) {
 	e, err := q.poisonedRows.Get(ctx, q.spec.Name, messageID)
 	if errors.Is(err, tablestore.ErrNotFound) || errors.Is(err, tablestore.ErrLimit) || azstorage.HasCode(err, aztables.TableNotFound) {
 		err = ErrNoPoison
@@ -144,11 +139,7 @@ func (q *Queue) poisonRow(ctx context.Context, messageID string) (row poisonRow,
 // next page, empty at the end. It scans the whole table, which is small (T5).
 func (qs *Queues) ListPoison(ctx context.Context, limit int, token string) ([]Poisoned, string, error) {
 	var found []Poisoned
-	read := tablestore.Into(&found, func(e tablestore.Entity) (Poisoned, error) {
-		row, err := readPoison(e)
-		return row.Poisoned, err
-	})
-	query := tablestore.Query{PageSize: int32(min(max(limit, 1), 1000)), Class: tablestore.Scan, Read: read}
+	query := tablestore.Query{PageSize: int32(min(max(limit, 1), 1000)), Class: tablestore.Scan, Read: tablestore.Into(&found, readPoison)}
 	_, next, err := qs.poison.Page(ctx, query, token)
 	if err != nil {
 		return nil, "", fmt.Errorf("list poisoned items: %w", err)
@@ -159,7 +150,7 @@ func (qs *Queues) ListPoison(ctx context.Context, limit int, token string) ([]Po
 // GetPoison returns one poison item, or [ErrNoPoison].
 func (qs *Queues) GetPoison(ctx context.Context, id string) (Poisoned, error) {
 	_, row, err := qs.poisoned(ctx, id)
-	return row.Poisoned, err
+	return row, err
 }
 
 // ErrRedriving says that the item is being redriven, or that a redrive was cut off less than
@@ -180,7 +171,7 @@ func (qs *Queues) Redrive(ctx context.Context, id string) (Poisoned, error) {
 		return Poisoned{}, err
 	}
 	if qs.byName[q.spec.Name] == nil {
-		return row.Poisoned, fmt.Errorf("redrive %s: there is no queue %q", id, q.spec.Name)
+		return row, fmt.Errorf("redrive %s: there is no queue %q", id, q.spec.Name)
 	}
 	err = q.claim(ctx, row)
 	if err == nil {
@@ -190,13 +181,13 @@ func (qs *Queues) Redrive(ctx context.Context, id string) (Poisoned, error) {
 		err = q.forget(ctx, row)
 	}
 	if err != nil {
-		return row.Poisoned, fmt.Errorf("redrive %s: %w", id, err)
+		return row, fmt.Errorf("redrive %s: %w", id, err)
 	}
-	return row.Poisoned, nil
+	return row, nil
 }
 
 // claim marks a row as being redriven by this caller alone.
-func (q *Queue) claim(ctx context.Context, row poisonRow) error {
+func (q *Queue) claim(ctx context.Context, row Poisoned) error {
 	if time.Since(row.RedrivingSince) < redriveTakes {
 		return ErrRedriving
 	}
@@ -232,7 +223,7 @@ func (qs *Queues) DiscardPoison(ctx context.Context, id string) error {
 
 // forget removes the copy and then the row. A copy that another tool has received or
 // deleted is left to that tool.
-func (q *Queue) forget(ctx context.Context, row poisonRow) error {
+func (q *Queue) forget(ctx context.Context, row Poisoned) error {
 	err := q.removeCopy(ctx, row)
 	if err == nil {
 		err = q.poisonedRows.Delete(ctx, row.Queue, row.MessageID, tablestore.AnyETag)
@@ -244,7 +235,7 @@ func (q *Queue) forget(ctx context.Context, row poisonRow) error {
 }
 
 // removeCopy deletes the message that a row names in the poison queue, if it names one.
-func (q *Queue) removeCopy(ctx context.Context, row poisonRow) error {
+func (q *Queue) removeCopy(ctx context.Context, row Poisoned) error {
 	if row.CopyMessageID == "" {
 		return nil
 	}
@@ -255,12 +246,12 @@ func (q *Queue) removeCopy(ctx context.Context, row poisonRow) error {
 }
 
 // poisoned finds a poison item and its queue, which may be one that is declared no more.
-func (qs *Queues) poisoned(ctx context.Context, id string) (q *Queue, row poisonRow, err error) {
+func (qs *Queues) poisoned(ctx context.Context, id string) (q *Queue, row Poisoned, err error) {
 	queue, messageID, _ := strings.Cut(id, "~")
 	q = qs.byName[queue]
 	if q == nil {
 		q = Open(qs.account, Spec{Name: queue})
 	}
-	row, err = q.poisonRow(ctx, messageID)
+	row, err = q.poisoned(ctx, messageID)
 	return q, row, err
 }
