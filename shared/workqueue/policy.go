@@ -224,8 +224,7 @@ const (
 	staleShare   = 0.01 // … and they are this share of all
 	raiseFactor  = 1.5
 	lowerFactor  = 0.9
-	tuneWindow   = time.Minute // what is counted together
-	cleanWindows = 10          // in a row without a late delete or renewal, before it is lowered
+	tuneWindow   = 10 * time.Minute // what is counted together
 	maxTuned     = 15 * time.Minute
 )
 
@@ -235,7 +234,6 @@ type tuner struct {
 	since   time.Time // start of the window
 	done    int       // deletes in time
 	stale   int       // deletes and renewals that came too late
-	clean   int       // windows in a row without a stale one
 	slowest time.Duration
 }
 
@@ -255,40 +253,25 @@ func (t *tuner) late() {
 	t.stale++
 }
 
-// judge returns the factor by which the visibility timeout is to change, and ends the window
-// when its minute is over.
+// judge returns the factor by which the visibility timeout is to change. A change, and the
+// end of the window, begin another window.
 func (t *tuner) judge(now time.Time, inForce, declared time.Duration) float64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.since.IsZero() {
 		t.since = now
 	}
-	if t.stale >= staleAtLeast && float64(t.stale) >= staleShare*float64(t.stale+t.done) {
-		t.reset(now, 0)
-		return raiseFactor
-	}
-	if now.Sub(t.since) < tuneWindow {
-		return 1
-	}
-	clean := t.clean
+	factor := 1.0
 	switch {
-	case t.stale > 0:
-		clean = 0
-	case t.done > 0:
-		clean++
+	case t.stale >= staleAtLeast && float64(t.stale) >= staleShare*float64(t.stale+t.done):
+		factor = raiseFactor
+	case now.Sub(t.since) < tuneWindow:
+		return factor
+	case t.stale == 0 && t.done > 0 && inForce > declared && inForce > 2*t.slowest:
+		factor = lowerFactor
 	}
-	slowest := t.slowest
-	t.reset(now, clean)
-	if clean >= cleanWindows && inForce > declared && inForce > 2*slowest {
-		t.reset(now, 0)
-		return lowerFactor
-	}
-	t.slowest = slowest
-	return 1
-}
-
-func (t *tuner) reset(now time.Time, clean int) {
-	t.since, t.done, t.stale, t.clean, t.slowest = now, 0, 0, clean, 0
+	t.since, t.done, t.stale, t.slowest = now, 0, 0, 0
+	return factor
 }
 
 // Tune raises the queue's visibility timeout by half when at least 3 deletes or

@@ -8,7 +8,7 @@ import (
 func TestTuner(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	const declared = time.Minute
+	const declared, minutes = time.Minute, 10
 
 	t.Run("one per cent and three", func(t *testing.T) {
 		t.Parallel()
@@ -48,12 +48,12 @@ func TestTuner(t *testing.T) {
 		} {
 			var u tuner
 			got := u.judge(start, c.inForce, declared)
-			for i := range cleanWindows {
+			for i := range minutes {
 				if got != 1 {
-					t.Fatalf("verdict %v after %d windows", got, i)
+					t.Fatalf("verdict %v after %d minutes", got, i)
 				}
 				u.deleted(c.slowest)
-				got = u.judge(start.Add(time.Duration(i+1)*tuneWindow), c.inForce, declared)
+				got = u.judge(start.Add(time.Duration(i+1)*time.Minute), c.inForce, declared)
 			}
 			if got != c.want {
 				t.Errorf("in force %v, slowest %v: %v, want %v", c.inForce, c.slowest, got, c.want)
@@ -65,13 +65,13 @@ func TestTuner(t *testing.T) {
 		t.Parallel()
 		var u tuner
 		u.judge(start, 2*declared, declared)
-		for i := range 2*cleanWindows - 1 {
+		for i := range 2*minutes - 1 {
 			u.deleted(time.Second)
-			if i == cleanWindows-1 {
+			if i == minutes-1 {
 				u.late()
 			}
-			if got := u.judge(start.Add(time.Duration(i+1)*tuneWindow), 2*declared, declared); got != 1 {
-				t.Fatalf("verdict %v in window %d", got, i)
+			if got := u.judge(start.Add(time.Duration(i+1)*time.Minute), 2*declared, declared); got != 1 {
+				t.Fatalf("verdict %v in minute %d", got, i)
 			}
 		}
 	})
