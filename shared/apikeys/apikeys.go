@@ -20,6 +20,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -35,8 +36,12 @@ const rowKey = "KEY"
 // Lead begins every key, so that people and scanners for secrets know one.
 const Lead = "key_"
 
-// idLength is the length of an id; the 26 letters behind it, of 5 bits each, are the secret.
-const idLength = 12
+// The forms of an id and of a key, where the 26 letters behind the id, of 5 bits each, are the
+// secret.
+var (
+	idForm  = regexp.MustCompile(`^[a-z2-7]{12}$`)
+	keyForm = regexp.MustCompile(`^` + Lead + `([a-z2-7]{12})_[a-z2-7]{26}$`)
+)
 
 // ErrNotFound says that there is no such key, or that it was revoked.
 var ErrNotFound = errors.New("API key not found")
@@ -60,7 +65,7 @@ func New(a *azstorage.Account) *Store { return &Store{tablestore.New(a, Table)} 
 // Create makes a key with the name, owner and role of k, and returns it with its
 // text, which cannot be recovered later.
 func (s *Store) Create(ctx context.Context, k Key) (made Key, text string, err error) {
-	k.ID = strings.ToLower(rand.Text())[:idLength]
+	k.ID = strings.ToLower(rand.Text())[:12]
 	k.CreatedAt, k.RevokedAt = time.Now().UTC().Truncate(time.Millisecond), time.Time{}
 	text = Lead + k.ID + "_" + strings.ToLower(rand.Text())
 	_, err = s.table.Insert(ctx, tablestore.Entity{PartitionKey: k.ID, RowKey: rowKey, Props: map[string]any{
@@ -80,11 +85,11 @@ func hash(text string) string {
 
 // Find returns the valid key with this text, or ErrNotFound: a point read.
 func (s *Store) Find(ctx context.Context, text string) (Key, error) {
-	id, ok := idOf(text)
-	if !ok {
+	parts := keyForm.FindStringSubmatch(text)
+	if parts == nil {
 		return Key{}, ErrNotFound
 	}
-	row, err := s.table.Get(ctx, id, rowKey)
+	row, err := s.table.Get(ctx, parts[1], rowKey)
 	if errors.Is(err, tablestore.ErrNotFound) {
 		return Key{}, ErrNotFound
 	}
@@ -101,18 +106,6 @@ func (s *Store) Find(ctx context.Context, text string) (Key, error) {
 	return k, nil
 }
 
-// idOf cuts the id out of a key's text, and refuses what cannot be one.
-func idOf(text string) (string, bool) {
-	rest, isKey := strings.CutPrefix(text, Lead)
-	id, secret, _ := strings.Cut(rest, "_")
-	return id, isKey && isID(id) && len(secret) == 26
-}
-
-func isID(text string) bool {
-	strange := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '2' || r > '7') }
-	return len(text) == idLength && !strings.ContainsFunc(text, strange)
-}
-
 // List returns keys, valid and revoked, in no order that means anything: a scan, for
 // operators. limit is from 1 to 1000; next continues it and is empty at the end.
 func (s *Store) List(ctx context.Context, limit int, token string) (keys []Key, next string, err error) {
@@ -126,7 +119,7 @@ func (s *Store) List(ctx context.Context, limit int, token string) (keys []Key, 
 
 // Revoke ends a key for good. Safe to repeat; the first time counts.
 func (s *Store) Revoke(ctx context.Context, id string) error {
-	if !isID(id) {
+	if !idForm.MatchString(id) {
 		return ErrNotFound
 	}
 	row, err := s.table.Get(ctx, id, rowKey)
@@ -144,7 +137,7 @@ func (s *Store) Revoke(ctx context.Context, id string) error {
 }
 
 func readKey(row tablestore.Entity) (Key, error) {
-	if !isID(row.PartitionKey) {
+	if !idForm.MatchString(row.PartitionKey) {
 		return Key{}, errors.New("its partition is no id of a key")
 	}
 	return Key{

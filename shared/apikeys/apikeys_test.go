@@ -58,8 +58,11 @@ func FuzzIDOf(f *testing.F) {
 	f.Add("key__")
 	f.Add("key_'or RowKey ne'_abcdefghijklmnopqrstuvwxyz")
 	f.Fuzz(func(t *testing.T, text string) {
-		id, ok := idOf(text)
-		if ok && (len(id) != idLength || strings.Trim(id, "abcdefghijklmnopqrstuvwxyz234567") != "" || !strings.HasPrefix(text, Lead+id+"_")) {
+		parts := keyForm.FindStringSubmatch(text)
+		if parts == nil {
+			return
+		}
+		if id := parts[1]; len(id) != 12 || strings.Trim(id, "abcdefghijklmnopqrstuvwxyz234567") != "" || !strings.HasPrefix(text, Lead+id+"_") {
 			t.Errorf("%q has the id %q", text, id)
 		}
 	})

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -9,15 +10,6 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/handbook"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
-
-// learnPage is the map at /learn: the scenes, the patterns, and the rows of the papers.
-type learnPage struct{ *handbook.Handbook }
-
-// Scenes are all scenes, in the order in which they are best watched.
-func (learnPage) Scenes() []scene.Scene { return scene.All() }
-
-// ScenesOf are the scenes that show a row of the papers.
-func (learnPage) ScenesOf(row string) []scene.Scene { return scene.ScenesOf(row) }
 
 // patternPage is the page of a pattern.
 type patternPage struct {
@@ -32,17 +24,11 @@ func patternOf(s scene.Scene) string { return "/" + strings.TrimSuffix(s.Page, "
 // nextScene is the scene that is best watched after s: nil after the last.
 func nextScene(s scene.Scene) *scene.Scene {
 	all := scene.All()
-	for i := range all[:len(all)-1] {
-		if all[i].Name == s.Name {
-			return &all[i+1]
-		}
+	i := 1 + slices.IndexFunc(all, func(one scene.Scene) bool { return one.Name == s.Name })
+	if i == len(all) {
+		return nil
 	}
-	return nil
-}
-
-func (p *Pages) readMap(*gin.Context) (any, error) {
-	h, err := p.handbook()
-	return learnPage{h}, err
+	return &all[i]
 }
 
 func (p *Pages) readPattern(c *gin.Context) (any, error) {

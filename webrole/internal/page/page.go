@@ -76,7 +76,8 @@ func New(o Options) (*Pages, error) {
 
 // parse reads a page, which has the name of its script.
 func (p *Pages) parse(name string) (*template.Template, error) {
-	t, err := template.New(name).Funcs(template.FuncMap{"patternOf": patternOf, "nextScene": nextScene, "media": media}).ParseFS(p.files, "templates/layout.html", "templates/lab.html", "templates/racefields.html", "templates/"+name+".html")
+	functions := template.FuncMap{"scenes": scene.All, "scenesOf": scene.ScenesOf, "patternOf": patternOf, "nextScene": nextScene, "media": media}
+	t, err := template.New(name).Funcs(functions).ParseFS(p.files, "templates/layout.html", "templates/lab.html", "templates/racefields.html", "templates/"+name+".html")
 	if err != nil {
 		return nil, fmt.Errorf("read page %s: %w", name, err)
 	}
@@ -105,7 +106,7 @@ func (p *Pages) Register(r gin.IRoutes, state func(context.Context) (*board.Stat
 	show("/upload", "upload", nothing)
 	show("/race", "race", nothing)
 	show("/board", "board", nothing)
-	show("/learn", "learn", p.readMap)
+	show("/learn", "learn", func(*gin.Context) (any, error) { return p.handbook() })
 	show("/learn/:scene", "scene", readScene)
 	show("/patterns/:page", "pattern", p.readPattern)
 	show("/watch/:id", "watch", checkID)

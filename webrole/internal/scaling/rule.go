@@ -66,8 +66,7 @@ const patience = 4
 //   - that whose slots hold what is in progress, but no more than there are: a busy
 //     worker is not stopped while it is needed.
 //
-// A queue that may hold only some of a pool's slots is asked once more for itself. More
-// slots than messages are never wanted. What wants most decides.
+// More slots than messages are never wanted. What wants most decides.
 func want(s Settings, seen Observation) (wanted int, why string) {
 	wanted, why = s.Floor, fmt.Sprintf("there is little work: the floor is %s", count(s.Floor))
 	for _, pool := range pools(seen.Queues) {
