@@ -16,26 +16,20 @@ import (
 
 // Handbook is all of it, as HTML.
 type Handbook struct {
-	Papers   []Paper
-	Patterns []Group
+	Papers   []Table[Row]     // of docs/papers.md
+	Patterns []Table[Pattern] // of docs/patterns/README.md
 }
 
-// Paper is a table of docs/papers.md.
-type Paper struct {
+// Table is what stands below a heading of a document.
+type Table[T any] struct {
 	Title string
-	Rows  []Row
+	Rows  []T
 }
 
 // Row is a row of the papers.
 type Row struct {
 	ID                              string
 	Sentence, Page, Code, Test, See template.HTML
-}
-
-// Group is a table of docs/patterns/README.md.
-type Group struct {
-	Title    string
-	Patterns []Pattern
 }
 
 // Pattern is the page of a pattern.
@@ -58,57 +52,40 @@ var (
 
 // Read renders the documents in files, which are laid out as those of package docs.
 func Read(files fs.FS) (*Handbook, error) {
-	var h Handbook
-	err := eachTable(files, "papers.md", paperRow, func(title string, rows [][]string) error {
-		paper := Paper{Title: title}
-		for _, match := range rows {
-			row, err := readRow(files, match[1], strings.Split(match[2], " | "))
-			if err != nil {
-				return fmt.Errorf("row %s: %w", match[1], err)
-			}
-			paper.Rows = append(paper.Rows, row)
-		}
-		h.Papers = append(h.Papers, paper)
-		return nil
-	})
+	papers, err := readTables(files, "papers.md", paperRow, readRow)
 	if err != nil {
 		return nil, err
 	}
-	err = eachTable(files, "patterns/README.md", patternRow, func(title string, rows [][]string) error {
-		group := Group{Title: title}
-		for _, match := range rows {
-			pattern := Pattern{Title: match[1], Name: match[2], Rows: strings.TrimSpace(match[3])}
-			if err := pattern.read(files); err != nil {
-				return fmt.Errorf("page %s: %w", pattern.Name, err)
-			}
-			group.Patterns = append(group.Patterns, pattern)
-		}
-		h.Patterns = append(h.Patterns, group)
-		return nil
-	})
-	return &h, err
+	patterns, err := readTables(files, "patterns/README.md", patternRow, readPattern)
+	return &Handbook{papers, patterns}, err
 }
 
-// eachTable calls read for the sections of a document that have rows of that form.
-func eachTable(files fs.FS, name string, row *regexp.Regexp, read func(title string, rows [][]string) error) error {
+// readTables reads the tables of a document that have rows of that form, of which read makes
+// something.
+func readTables[T any](files fs.FS, name string, row *regexp.Regexp, read func(fs.FS, []string) (T, error)) (all []Table[T], _ error) {
 	text, err := fs.ReadFile(files, name)
 	if err != nil {
-		return fmt.Errorf("read the handbook: %w", err)
+		return nil, fmt.Errorf("read the handbook: %w", err)
 	}
 	for _, section := range strings.Split(string(text), "\n## ")[1:] {
 		title, rest, _ := strings.Cut(section, "\n")
-		rows := row.FindAllStringSubmatch(rest, -1)
-		if len(rows) == 0 {
-			continue
+		table := Table[T]{Title: title}
+		for _, match := range row.FindAllStringSubmatch(rest, -1) {
+			one, err := read(files, match)
+			if err != nil {
+				return nil, fmt.Errorf("read the handbook: %s: %s: %w", name, match[0], err)
+			}
+			table.Rows = append(table.Rows, one)
 		}
-		if err := read(title, rows); err != nil {
-			return fmt.Errorf("read the handbook: %s: %w", name, err)
+		if len(table.Rows) > 0 {
+			all = append(all, table)
 		}
 	}
-	return nil
+	return all, nil
 }
 
-func readRow(files fs.FS, id string, cells []string) (Row, error) {
+func readRow(files fs.FS, match []string) (Row, error) {
+	cells := strings.Split(match[2], " | ")
 	if len(cells) != 5 {
 		return Row{}, fmt.Errorf("it has %d cells, want 5", len(cells))
 	}
@@ -121,24 +98,25 @@ func readRow(files fs.FS, id string, cells []string) (Row, error) {
 		text = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(text), "<p>"), "</p>")
 		rendered[i] = template.HTML(text) //nolint:gosec // ours: made from docs/papers.md
 	}
-	return Row{ID: id, Sentence: rendered[0], Page: rendered[1], Code: rendered[2], Test: rendered[3], See: rendered[4]}, nil
+	return Row{ID: match[1], Sentence: rendered[0], Page: rendered[1], Code: rendered[2], Test: rendered[3], See: rendered[4]}, nil
 }
 
-func (p *Pattern) read(files fs.FS) error {
+func readPattern(files fs.FS, match []string) (Pattern, error) {
+	p := Pattern{Title: match[1], Name: match[2], Rows: strings.TrimSpace(match[3])}
 	name := "patterns/" + p.Name + ".md"
 	text, err := fs.ReadFile(files, name)
 	if err != nil {
-		return err
+		return p, err
 	}
 	body, err := render(files, name, string(text))
 	if err != nil {
-		return err
+		return p, err
 	}
 	for _, match := range heading.FindAllStringSubmatch(body, -1) {
 		p.Parts = append(p.Parts, Part{ID: match[1], Title: html.UnescapeString(match[2])})
 	}
 	p.Body = template.HTML(body) //nolint:gosec // ours: made from docs/patterns
-	return nil
+	return p, nil
 }
 
 // Find returns the pattern of that name with those before and after it in the list: nil
@@ -146,7 +124,7 @@ func (p *Pattern) read(files fs.FS) error {
 func (h *Handbook) Find(name string) (before, pattern, next *Pattern) {
 	var all []Pattern
 	for _, group := range h.Patterns {
-		all = append(all, group.Patterns...)
+		all = append(all, group.Rows...)
 	}
 	i := slices.IndexFunc(all, func(p Pattern) bool { return p.Name == name })
 	if i < 0 {

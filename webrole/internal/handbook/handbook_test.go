@@ -32,7 +32,7 @@ func TestReadsAllDocuments(t *testing.T) {
 		}
 	}
 	for _, group := range h.Patterns {
-		for _, p := range group.Patterns {
+		for _, p := range group.Rows {
 			if !pages[p.Name] {
 				t.Errorf("%s is listed twice, or is no page", p.Name)
 			}
