@@ -27,9 +27,10 @@ var (
 	rowID     = regexp.MustCompile(`\b(?:Q[0-9]+[a-d]?|T[0-9]+|S[1-3])\b`)
 )
 
-// Wide tables scroll by themselves, also by keyboard; a header without words is none.
-var tables = strings.NewReplacer("<table>", `<div class="scroll" tabindex="0"><table>`, "</table>", "</table></div>",
-	` align="right"`, ` class="number"`, "<th></th>", "<td></td>")
+// Wide tables scroll by themselves, also by keyboard; a header without words is none. Pictures
+// are beside the pages of patterns.
+var ours = strings.NewReplacer("<table>", `<div class="scroll" tabindex="0"><table>`, "</table>", "</table></div>",
+	` align="right"`, ` class="number"`, "<th></th>", "<td></td>", `<p><img src="`, `<p><img class="plot" src="/static/patterns/`)
 
 // render turns Markdown of a document into HTML. The documents are ours and trusted: some
 // have HTML in them.
@@ -44,7 +45,7 @@ func render(files fs.FS, name, text string) (string, error) {
 	if err := md.Convert([]byte(quoteMark.ReplaceAllString(text, "")), &out); err != nil {
 		return "", fmt.Errorf("render Markdown: %w", err)
 	}
-	page := tables.Replace(out.String())
+	page := ours.Replace(out.String())
 	return rowsLine.ReplaceAllStringFunc(page, func(line string) string {
 		return rowID.ReplaceAllString(line, `<a href="/learn#$0">$0</a>`)
 	}), nil
@@ -62,7 +63,6 @@ type document struct {
 func (d *document) RegisterFuncs(reg renderer.NodeRendererFuncRegisterer) {
 	reg.Register(ast.KindFencedCodeBlock, d.code)
 	reg.Register(ast.KindLink, d.link)
-	reg.Register(ast.KindImage, d.image)
 }
 
 func (d *document) code(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -142,19 +142,6 @@ func (d *document) address(target string) (address, file string) {
 		return "/patterns/" + strings.TrimSuffix(page, ".md") + fragment, ""
 	}
 	return "", file
-}
-
-func (d *document) image(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
-	image, _ := node.(*ast.Image)
-	if !entering {
-		return ast.WalkContinue, nil
-	}
-	file := path.Join(path.Dir(d.name), string(image.Destination))
-	if _, err := fs.Stat(d.files, file); err != nil {
-		return ast.WalkStop, fmt.Errorf("show a picture: %w", err)
-	}
-	_, _ = fmt.Fprintf(w, `<img class="plot" src="/static/%s" alt="%s">`, html.EscapeString(file), html.EscapeString(words(node, source)))
-	return ast.WalkSkipChildren, nil
 }
 
 // words is the text inside a node.
