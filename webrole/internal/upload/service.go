@@ -19,6 +19,8 @@ import (
 	"crypto/md5" //nolint:gosec // the checksum of the protocol (Content-MD5), not a secret
 	"encoding/base64"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/sourceparts"
@@ -47,14 +49,13 @@ type Service struct {
 	account *azstorage.Account
 	blobs   *blobstore.Store
 	videos  *videostore.Store
-	memory  *memory
+	parts   *semaphore.Weighted // that may be in memory
 }
 
-// New returns the service of the account; its containers must exist. Uploads that
-// pass through it have memory bytes for their buffers, all together: MinMemory at
-// least, and 12 MiB for each upload that shall be fast.
+// New returns the service of the account; its containers must exist. Uploads that pass
+// through it have memory bytes for their buffers, all together: MinMemory for each.
 func New(account *azstorage.Account, blobs *blobstore.Store, videos *videostore.Store, memory int64) *Service {
-	return &Service{account: account, blobs: blobs, videos: videos, memory: newMemory(memory)}
+	return &Service{account: account, blobs: blobs, videos: videos, parts: semaphore.NewWeighted(memory / MinMemory)}
 }
 
 // Complete checks that all of the upload is there, and starts the processing. sums, if
@@ -65,8 +66,6 @@ func (s *Service) Complete(ctx context.Context, id video.ID, sums [][]byte) (vid
 		return videostore.Record{}, err
 	}
 	switch {
-	case rec.Video.State.Gone():
-		return videostore.Record{}, videostore.ErrNotFound
 	case rec.Video.State != video.AwaitingUpload:
 		return s.videos.Uploaded(ctx, id, "", "") // repeated, or refused
 	case rec.Video.Upload == nil:
@@ -88,16 +87,10 @@ func (s *Service) room(ctx context.Context, v video.Video, size int64) error {
 // awaiting returns the video if it waits for its bytes.
 func (s *Service) awaiting(ctx context.Context, id video.ID) (videostore.Record, error) {
 	rec, err := s.videos.Get(ctx, id)
-	if err != nil {
-		return videostore.Record{}, err
+	if err == nil && rec.Video.State != video.AwaitingUpload {
+		err = notAwaiting()
 	}
-	switch {
-	case rec.Video.State == video.AwaitingUpload:
-		return rec, nil
-	case rec.Video.State.Gone():
-		return videostore.Record{}, videostore.ErrNotFound
-	}
-	return videostore.Record{}, notAwaiting()
+	return rec, err
 }
 
 func notAwaiting() error {
