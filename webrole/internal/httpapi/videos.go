@@ -195,7 +195,7 @@ func (s *Server) DeleteVideo(c *gin.Context, id api.ID, params api.DeleteVideoPa
 	if err == nil {
 		_, err = s.Videos.Delete(c.Request.Context(), id, ifMatch)
 	}
-	replyEmpty(c, http.StatusAccepted, err)
+	reply(c, http.StatusAccepted, nil, err)
 }
 
 // RetryVideo implements POST /videos/{id}/retry.
@@ -227,14 +227,14 @@ func (s *Server) replyVideo(c *gin.Context, status int, rec videostore.Record, e
 		}
 	}
 	out := s.publicVideo(rec, progress)
-	out.MayChange = api.Ptr(access.May(access.IdentityOf(ctx), access.Change, rec.Video))
+	out.MayChange = new(access.May(access.IdentityOf(ctx), access.Change, rec.Video))
 	c.Header("ETag", out.Etag)
 	c.JSON(status, out)
 }
 
 // CountView implements POST /videos/{id}/views.
 func (s *Server) CountView(c *gin.Context, id api.ID) {
-	replyEmpty(c, http.StatusNoContent, s.Views.Count(c.Request.Context(), id, time.Now()))
+	reply(c, http.StatusNoContent, nil, s.Views.Count(c.Request.Context(), id, time.Now()))
 }
 
 // GetViews implements GET /videos/{id}/views.
@@ -253,7 +253,7 @@ func init() {
 }
 
 // PutContent implements PUT /videos/{id}/content.
-func (s *Server) PutContent(c *gin.Context, id api.ID, params api.PutContentParams) {
+func (s *Server) PutContent(c *gin.Context, _ api.ID, params api.PutContentParams) {
 	r := c.Request
 	if r.Header.Get("Content-Type") == "" { // curl -T sends none
 		r.Header.Set("Content-Type", mediaTypes[0])
@@ -271,7 +271,7 @@ func (s *Server) PutContent(c *gin.Context, id api.ID, params api.PutContentPara
 		return
 	}
 	middleware.StreamsIn(r)
-	rec, err := s.Uploads.Put(r.Context(), id, upload.Body{Reader: r.Body, Size: r.ContentLength, MD5: sum})
+	rec, err := s.Uploads.Put(r.Context(), access.Video(c), upload.Body{Reader: r.Body, Size: r.ContentLength, MD5: sum})
 	if err != nil {
 		refuseBody(c, err)
 		return
@@ -281,25 +281,24 @@ func (s *Server) PutContent(c *gin.Context, id api.ID, params api.PutContentPara
 
 // GetUpload implements GET /videos/{id}/upload. The URLs in the answer are
 // secrets: they are never logged.
-func (s *Server) GetUpload(c *gin.Context, id api.ID) {
-	handle(c, http.StatusOK, func(ctx context.Context) (api.Upload, error) {
-		return s.Uploads.Status(ctx, id)
-	})
+func (s *Server) GetUpload(c *gin.Context, _ api.ID) {
+	out, err := s.Uploads.Status(c.Request.Context(), access.Video(c).Video)
+	reply(c, http.StatusOK, out, err)
 }
 
 // BeginUpload implements POST /videos/{id}/upload.
-func (s *Server) BeginUpload(c *gin.Context, id api.ID) {
+func (s *Server) BeginUpload(c *gin.Context, _ api.ID) {
 	handle(c, http.StatusOK, func(ctx context.Context) (out api.Upload, _ error) {
 		body, err := readOptional[api.UploadBegin](s, c)
 		if err != nil {
 			return out, err
 		}
-		return s.Uploads.Begin(ctx, id, body.SizeBytes, body.Anew)
+		return s.Uploads.Begin(ctx, access.Video(c), body.SizeBytes, body.Anew)
 	})
 }
 
 // CompleteUpload implements POST /videos/{id}/upload/complete.
-func (s *Server) CompleteUpload(c *gin.Context, id api.ID) {
+func (s *Server) CompleteUpload(c *gin.Context, _ api.ID) {
 	body, err := readOptional[api.UploadComplete](s, c)
 	sums := make([][]byte, len(body.Md5))
 	for i := 0; i < len(sums) && err == nil; i++ {
@@ -307,7 +306,7 @@ func (s *Server) CompleteUpload(c *gin.Context, id api.ID) {
 	}
 	var rec videostore.Record
 	if err == nil {
-		rec, err = s.Uploads.Complete(c.Request.Context(), id, sums)
+		rec, err = s.Uploads.Complete(c.Request.Context(), access.Video(c).Video, sums)
 	}
 	s.replyVideo(c, http.StatusAccepted, rec, err)
 }

@@ -42,12 +42,15 @@ func roleOn(account *azstorage.Account) role {
 // complete. The parts go by another way, as they go past the web role.
 func (r role) upload(ctx context.Context, id video.ID, content []byte, whole role) error {
 	size := int64(len(content))
-	sending, err := r.Begin(ctx, id, size, false)
+	rec, err := r.videos.Get(ctx, id)
 	if err != nil {
 		return err
 	}
-	rec, err := whole.videos.Get(ctx, id)
+	sending, err := r.Begin(ctx, rec, size, false)
 	if err != nil {
+		return err
+	}
+	if rec, err = r.videos.Get(ctx, id); err != nil {
 		return err
 	}
 	layout, _ := sourceparts.LayoutOf(rec.Video.Upload)
@@ -59,10 +62,13 @@ func (r role) upload(ctx context.Context, id video.ID, content []byte, whole rol
 			return err
 		}
 	}
-	if _, err := r.Begin(ctx, id, size, false); err != nil {
+	if _, err := r.Begin(ctx, rec, size, false); err != nil {
 		return err
 	}
-	_, err = r.Complete(ctx, id, nil)
+	if rec, err = r.videos.Get(ctx, id); err != nil {
+		return err
+	}
+	_, err = r.Complete(ctx, rec.Video, nil)
 	return err
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -31,16 +30,13 @@ const maxGivenUp = 10
 // cut when that was not done. size is the file's, in bytes; 0 when it was announced before.
 // anew gives up what was sent before. The client that sends parts repeats it: what has arrived
 // is worked on.
-func (s *Service) Begin(ctx context.Context, id video.ID, size int64, anew bool) (none api.Upload, _ error) {
-	rec, err := s.awaiting(ctx, id)
+func (s *Service) Begin(ctx context.Context, rec videostore.Record, size int64, anew bool) (none api.Upload, _ error) {
+	rec, err := s.layOut(ctx, rec, size, anew)
 	if err != nil {
 		return none, err
 	}
-	if rec, err = s.layOut(ctx, rec, size, anew); err != nil {
-		return none, err
-	}
 	l, _ := sourceparts.LayoutOf(rec.Video.Upload)
-	held, err := sourceparts.Tidy(ctx, s.blobs, id, l)
+	held, err := sourceparts.Tidy(ctx, s.blobs, rec.Video.ID, l)
 	if err != nil {
 		return none, err
 	}
@@ -48,7 +44,7 @@ func (s *Service) Begin(ctx context.Context, id video.ID, size int64, anew bool)
 		return none, err
 	}
 	if s.Early != nil { // after the look at its first bytes, because work may begin now
-		if rec, err = s.Early.Arrived(ctx, id, held); err != nil {
+		if rec, err = s.Early.Arrived(ctx, rec.Video.ID, held); err != nil {
 			return none, err
 		}
 	}
@@ -56,30 +52,30 @@ func (s *Service) Begin(ctx context.Context, id video.ID, size int64, anew bool)
 }
 
 // Status is Begin for a client that only wants to know: it changes nothing.
-func (s *Service) Status(ctx context.Context, id video.ID) (none api.Upload, _ error) {
-	rec, err := s.awaiting(ctx, id)
-	if err != nil {
-		return none, err
+func (s *Service) Status(ctx context.Context, v video.Video) (none api.Upload, _ error) {
+	if v.State != video.AwaitingUpload {
+		return none, notAwaiting()
 	}
-	l, inParts := sourceparts.LayoutOf(rec.Video.Upload)
+	l, inParts := sourceparts.LayoutOf(v.Upload)
 	if !inParts {
-		return progress(rec.Video, sourceparts.Layout{Bytes: rec.Video.SizeBytes, PartBytes: sourceparts.PartBytes}, nil), nil
+		return progress(v, sourceparts.Layout{Bytes: v.SizeBytes, PartBytes: sourceparts.PartBytes}, nil), nil
 	}
-	held, err := sourceparts.Held(ctx, s.blobs, id, l)
+	held, err := sourceparts.Held(ctx, s.blobs, v.ID, l)
 	if err != nil {
 		return none, err
 	}
-	return s.sending(ctx, rec.Video, held)
+	return s.sending(ctx, v, held)
 }
 
 // layOut returns the video with a layout for a file of size bytes.
 func (s *Service) layOut(ctx context.Context, rec videostore.Record, size int64, anew bool) (videostore.Record, error) {
 	id, old, announced := rec.Video.ID, rec.Video.Upload, rec.Video.SizeBytes
-	if announced > 0 && size > 0 && size != announced {
-		return rec, sizeMismatch(announced, size)
-	}
 	size = max(size, announced)
 	switch {
+	case rec.Video.State != video.AwaitingUpload:
+		return rec, notAwaiting()
+	case announced > 0 && size != announced:
+		return rec, sizeMismatch(announced, size)
 	case old != nil && !anew && (size == 0 || size == old.Bytes):
 		return rec, nil
 	case old != nil && !anew:
@@ -91,7 +87,7 @@ func (s *Service) layOut(ctx context.Context, rec videostore.Record, size int64,
 	case size > MaxSize:
 		return rec, tooLarge()
 	}
-	mine := &video.Upload{Bytes: size, PartBytes: sourceparts.PartBytes, Epoch: newEpoch()}
+	mine := &video.Upload{Bytes: size, PartBytes: sourceparts.PartBytes, Epoch: rand.Text()}
 	if rec.Video.GivenUp >= maxGivenUp {
 		return rec, conflict("%d uploads of this video were given up. Upload the file as a video of its own.", maxGivenUp)
 	}
@@ -259,12 +255,6 @@ func compare(held []sourceparts.Part, sums [][]byte) error {
 		return nil
 	}
 	return conflict("Another file was sent for this video. %d of %d parts differ, the first is %d.", len(other), len(held), slices.Min(other))
-}
-
-func newEpoch() string {
-	var raw [5]byte
-	_, _ = rand.Read(raw[:]) // never fails since Go 1.24
-	return hex.EncodeToString(raw[:])
 }
 
 func conflict(format string, args ...any) *problem.Error {

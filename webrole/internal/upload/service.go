@@ -60,18 +60,14 @@ func New(account *azstorage.Account, blobs *blobstore.Store, videos *videostore.
 
 // Complete checks that all of the upload is there, and starts the processing. sums, if
 // there are any, are the MD5 of all parts as the client has them. Safe to repeat.
-func (s *Service) Complete(ctx context.Context, id video.ID, sums [][]byte) (videostore.Record, error) {
-	rec, err := s.videos.Get(ctx, id)
-	if err != nil {
-		return videostore.Record{}, err
-	}
+func (s *Service) Complete(ctx context.Context, v video.Video, sums [][]byte) (videostore.Record, error) {
 	switch {
-	case rec.Video.State != video.AwaitingUpload:
-		return s.videos.Uploaded(ctx, id, "", "") // repeated, or refused
-	case rec.Video.Upload == nil:
+	case v.State != video.AwaitingUpload:
+		return s.videos.Uploaded(ctx, v.ID, "", "") // repeated, or refused
+	case v.Upload == nil:
 		return videostore.Record{}, incomplete("Nothing has been uploaded.")
 	}
-	return s.completeParts(ctx, rec.Video, sums)
+	return s.completeParts(ctx, v, sums)
 }
 
 // room reserves the bytes of an upload from its owner's quota, or returns a
@@ -82,15 +78,6 @@ func (s *Service) room(ctx context.Context, v video.Video, size int64) error {
 	}
 	v.SizeBytes = size
 	return s.videos.Reserve(ctx, v)
-}
-
-// awaiting returns the video if it waits for its bytes.
-func (s *Service) awaiting(ctx context.Context, id video.ID) (videostore.Record, error) {
-	rec, err := s.videos.Get(ctx, id)
-	if err == nil && rec.Video.State != video.AwaitingUpload {
-		err = notAwaiting()
-	}
-	return rec, err
 }
 
 func notAwaiting() error {

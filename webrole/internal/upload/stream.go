@@ -29,15 +29,14 @@ type Body struct {
 // none to spare. The first bytes are looked at before anything is stored. When the reader
 // fails the parts that arrived stay, and the video keeps waiting. Safe to repeat until it
 // succeeds; afterwards the video has its source and another one is refused.
-func (s *Service) Put(ctx context.Context, id video.ID, body Body) (none videostore.Record, _ error) {
-	if body.Size > MaxSize {
+func (s *Service) Put(ctx context.Context, rec videostore.Record, body Body) (none videostore.Record, _ error) {
+	id, announced := rec.Video.ID, rec.Video.SizeBytes
+	switch {
+	case rec.Video.State != video.AwaitingUpload:
+		return none, notAwaiting()
+	case body.Size > MaxSize:
 		return none, tooLarge()
-	}
-	rec, err := s.awaiting(ctx, id)
-	if err != nil {
-		return none, err
-	}
-	if announced := rec.Video.SizeBytes; announced > 0 && announced != body.Size {
+	case announced > 0 && announced != body.Size:
 		return none, sizeMismatch(announced, body.Size)
 	}
 	if err := s.room(ctx, rec.Video, body.Size); err != nil { // before the body is asked for
