@@ -98,7 +98,7 @@ func TestWorkersAreListed(t *testing.T) {
 		}
 	}
 	got := decode[api.WorkerList](t, s.call(http.MethodGet, "/ops/workers", nil), http.StatusOK).Items
-	if len(got) != 1 || got[0].Name != "alive" || (*got[0].Details)["done"] != 7.0 {
+	if len(got) != 1 || got[0].Name != "alive" || got[0].Details.Done != 7 {
 		t.Errorf("workers %+v", got)
 	}
 }

@@ -142,10 +142,10 @@ func TestWhatStepsLeaveIsLinkedAndServed(t *testing.T) {
 	file := video.File{Name: "notes.txt", Blob: f.put("notes.txt", []byte("la la")), ContentType: "text/plain", Bytes: 5}
 	f.commit(name, 0, nil, videostore.Commit{Files: []video.File{file}, Facts: map[string]any{"x": "y"}})
 	v := decode[api.Video](t, f.call(http.MethodGet, "/videos/"+string(f.id), nil), http.StatusOK)
-	if v.Made == nil || len(*v.Made) != 1 || (*v.Made)[0].Step != name || (*(*v.Made)[0].Facts)["x"] != "y" || len((*v.Made)[0].Files) != 1 {
+	if len(v.Made) != 1 || v.Made[0].Step != name || string(v.Made[0].Facts) != `{"x":"y"}` || len(v.Made[0].Files) != 1 {
 		t.Fatalf("made: %+v", v.Made)
 	}
-	url := (*v.Made)[0].Files[0].Url
+	url := v.Made[0].Files[0].Url
 	got := f.get(url)
 	got.want(t, http.StatusOK, "")
 	if string(got.body) != "la la" || got.Header.Get("Content-Type") != "text/plain" || !strings.Contains(got.Header.Get("Cache-Control"), "immutable") {

@@ -1,10 +1,5 @@
 package api
 
-import "time"
-
-// Ptr is a member that may be missing and is there.
-func Ptr[T any](v T) *T { return &v }
-
 // Some is a member that is missing when it has the zero value.
 func Some[T comparable](v T) *T {
 	var zero T
@@ -12,14 +7,6 @@ func Some[T comparable](v T) *T {
 		return nil
 	}
 	return &v
-}
-
-// Time is a time that is missing when it is zero.
-func Time(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
 }
 
 // Value is what a parameter or member says, or the zero value when it is missing.

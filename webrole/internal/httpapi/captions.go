@@ -103,7 +103,7 @@ func (s *Server) DeleteCaptions(c *gin.Context, id api.ID, language api.Language
 	if err == nil {
 		err = s.Videos.DropCaptions(c.Request.Context(), key)
 	}
-	replyEmpty(c, http.StatusNoContent, err)
+	reply(c, http.StatusNoContent, nil, err)
 }
 
 // publicCaptions is captions as the API shows them.
@@ -116,7 +116,7 @@ func publicCaptions(captions videostore.Step) (api.Captions, error) {
 	out.Links.Self = pathOf(id) + "/captions/" + language
 	made, found, err := captions.CaptionsOutput()
 	if found {
-		out.Cues, out.LeftOut, out.Links.Media = &made.Cues, &made.LeftOut, api.Ptr("/v/"+string(id)+"/captions/"+language+".vtt")
+		out.Cues, out.LeftOut, out.Links.Media = &made.Cues, &made.LeftOut, new("/v/"+string(id)+"/captions/"+language+".vtt")
 		out.Charset = api.Some(made.Charset)
 	}
 	return out, err

@@ -166,7 +166,7 @@ func (s *Server) publicClip(ctx context.Context, clip videostore.Step) (api.Clip
 	}
 	out.Links.Self = pathOf(id) + "/clips/" + name
 	if clip.State == videostore.StepDone {
-		out.Links.Media = api.Ptr("/v/" + string(id) + "/clips/" + name + ".mp4")
+		out.Links.Media = new("/v/" + string(id) + "/clips/" + name + ".mp4")
 	}
 	return out, nil
 }

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -22,16 +21,14 @@ func (s *Server) publicVideo(rec videostore.Record, progress videostore.Progress
 		State: v.State, Playable: v.Playable, Fingerprint: api.Some(v.Fingerprint),
 		Progress: progress, Error: v.Error, Race: v.Race,
 		SizeBytes: v.SizeBytes, DurationSeconds: v.DurationSeconds, Width: v.Width, Height: v.Height, Fps: v.FPS.Float(),
-		CreatedAt: v.CreatedAt, ReadyAt: api.Time(v.ReadyAt), Etag: encodeETag(rec.ETag), Links: s.links(v), Made: made(v, s.Links.Base(v)),
+		CreatedAt: v.CreatedAt, ReadyAt: api.Some(v.ReadyAt), Etag: encodeETag(rec.ETag), Links: s.links(v), Made: made(v, s.Links.Base(v)),
 		Renditions: api.Each(v.Renditions, func(r video.Rendition) api.Rendition {
 			return api.Rendition{Name: r.Name, Width: r.Width, Height: r.Height, Bandwidth: r.MaxRate}
 		}),
+		Notices: api.Each(v.Notices, func(n video.Notice) api.Notice { return api.Notice{Code: string(n), Detail: n.Detail()} }),
 	}
 	if !v.Visibility.Linked() {
 		out.Visibility = video.Private
-	}
-	if len(v.Notices) > 0 {
-		out.Notices = api.Ptr(api.Each(v.Notices, func(n video.Notice) api.Notice { return api.Notice{Code: string(n), Detail: n.Detail()} }))
 	}
 	return out
 }
@@ -40,46 +37,36 @@ func (s *Server) publicVideo(rec videostore.Record, progress videostore.Progress
 func (s *Server) links(v video.Video) api.Links {
 	self := pathOf(v.ID)
 	play := s.Links.Base(v)
-	l := api.Links{Self: self, Steps: self + "/steps", Watch: "/watch/" + string(v.ID), Captions: api.Ptr(self + "/captions")}
+	l := api.Links{Self: self, Steps: self + "/steps", Watch: "/watch/" + string(v.ID), Captions: new(self + "/captions")}
 	if v.State == video.AwaitingUpload {
-		l.Content, l.Upload = api.Ptr(self+"/content"), api.Ptr(self+"/upload")
+		l.Content, l.Upload = new(self+"/content"), new(self+"/upload")
 	}
 	if v.Playable {
-		l.Views = api.Ptr(self + "/views")
-		l.Master = api.Ptr(play + "/master.m3u8")
+		l.Views = new(self + "/views")
+		l.Master = new(play + "/master.m3u8")
 	}
 	if v.Serving > 0 { // the chunk that makes the poster may be a late one
-		l.Poster = api.Ptr(play + "/poster.jpg")
-		l.Storyboard, l.Download = api.Ptr(play+"/storyboard.vtt"), api.Ptr(play+"/download.mp4")
-		l.Clips = api.Ptr(self + "/clips")
+		l.Poster = new(play + "/poster.jpg")
+		l.Storyboard, l.Download = new(play+"/storyboard.vtt"), new(play+"/download.mp4")
+		l.Clips = new(self + "/clips")
 	}
 	return l
 }
 
-// made is what steps left with the generation that plays; nil when they left nothing.
-func made(v video.Video, base string) *[]api.Made {
-	var all []api.Made
+// made is what steps left with the generation that plays.
+func made(v video.Video, base string) (all []api.Made) {
 	for _, m := range v.Made {
 		if m.Generation != v.Playing() {
 			continue
 		}
-		out := api.Made{Step: m.Step, Files: []api.MadeFile{}}
+		out := api.Made{Step: m.Step, Facts: m.Facts, Files: []api.MadeFile{}}
 		for _, f := range m.Files {
 			url := fmt.Sprintf("%s/files/%s/%s?g=%d", base, m.Step, f.Name, m.Generation)
 			out.Files = append(out.Files, api.MadeFile{Name: f.Name, Url: url, ContentType: f.ContentType, Bytes: f.Bytes})
 		}
-		if len(m.Facts) > 0 {
-			var facts map[string]any
-			if json.Unmarshal(m.Facts, &facts) == nil {
-				out.Facts = &facts
-			}
-		}
 		all = append(all, out)
 	}
-	if all == nil {
-		return nil
-	}
-	return &all
+	return all
 }
 
 // stepFailure is why a step failed; nil unless it did.

@@ -85,10 +85,10 @@ func (s *Server) ListSteps(c *gin.Context, _ api.ID) {
 func publicStep(r stepRun, shown disclosed) api.Step {
 	out := api.Step{
 		Generation: r.Key.Generation, Step: r.Key.Step, Index: r.Key.Index, State: string(r.State), Attempts: r.Attempts,
-		Worker: shown.worker(r.Worker), Started: api.Time(r.StartedAt), Finished: api.Time(r.FinishedAt),
+		Worker: shown.worker(r.Worker), Started: api.Some(r.StartedAt), Finished: api.Some(r.FinishedAt),
 	}
 	if r.Error != nil {
-		out.Error = api.Ptr(shown.reason(string(r.Error.Code) + ": " + r.Error.Detail))
+		out.Error = new(shown.reason(string(r.Error.Code) + ": " + r.Error.Detail))
 	}
 	if r.pictures {
 		out.From, out.To = &r.from, &r.to
@@ -108,7 +108,7 @@ func journey(v video.Video, runs []stepRun, now time.Time, shown disclosed) api.
 	for i, r := range runs {
 		item := api.JourneyItem{
 			Step: r.Key.Step, Index: r.Key.Index, State: api.JourneyItemState(r.State),
-			AttemptsMade: r.Attempts, Attempts: []api.Attempt{}, WaitingSince: api.Time(r.since),
+			AttemptsMade: r.Attempts, Attempts: []api.Attempt{}, WaitingSince: api.Some(r.since),
 		}
 		if r.planned {
 			item.State = api.RunPlanned
@@ -137,8 +137,8 @@ func journey(v video.Video, runs []stepRun, now time.Time, shown disclosed) api.
 // attempt is an attempt as the API shows it.
 func attempt(a videostore.Attempt, shown disclosed) api.Attempt {
 	return api.Attempt{
-		Number: a.Number, Worker: shown.worker(a.Worker), QueuedAt: api.Time(a.Queued), StartedAt: a.Started,
-		EndedAt: api.Time(a.Ended), Outcome: api.AttemptOutcome(a.Outcome), Error: api.Some(shown.reason(a.Error)),
+		Number: a.Number, Worker: shown.worker(a.Worker), QueuedAt: api.Some(a.Queued), StartedAt: a.Started,
+		EndedAt: api.Some(a.Ended), Outcome: api.AttemptOutcome(a.Outcome), Error: api.Some(shown.reason(a.Error)),
 	}
 }
 

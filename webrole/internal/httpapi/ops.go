@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cutroom/cutroom/shared/apikeys"
-	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/visible"
@@ -80,7 +78,7 @@ func (s *Server) onQueue(c *gin.Context, name string, do func(*workqueue.Queue, 
 	if err == nil {
 		err = do(q, c.Request.Context())
 	}
-	replyEmpty(c, http.StatusNoContent, err)
+	reply(c, http.StatusNoContent, nil, err)
 }
 
 // ClearQueue implements POST /ops/queues/{queue}/clear, for all lanes when it is
@@ -115,19 +113,16 @@ func (s *Server) PeekQueue(c *gin.Context, queue api.QueueName, params api.PeekQ
 }
 
 func publicMessage(p workqueue.Peeked) api.Message {
-	m := api.Message{Id: p.MessageID, DequeueCount: p.DequeueCount, InsertedAt: api.Time(p.Inserted)}
+	m := api.Message{Id: p.MessageID, DequeueCount: p.DequeueCount, InsertedAt: api.Some(p.Inserted)}
 	if p.Err != nil {
-		m.Error = api.Ptr(p.Err.Error())
+		m.Error = new(p.Err.Error())
 	}
 	if p.Item.ID == "" {
 		return m
 	}
-	m.Type, m.Subject = api.Ptr(p.Item.Type()), api.Ptr(p.Item.Subject)
-	m.Failures, m.LastError = api.Ptr(p.Item.Failures), api.Some(p.Item.LastError)
-	var data any
-	if json.Unmarshal(p.Item.Data, &data) == nil {
-		m.Data = &data
-	}
+	m.Type, m.Subject = new(p.Item.Type()), new(p.Item.Subject)
+	m.Failures, m.LastError = new(p.Item.Failures), api.Some(p.Item.LastError)
+	m.Data = p.Item.Data
 	return m
 }
 
@@ -141,7 +136,7 @@ func (s *Server) ListPoison(c *gin.Context, params api.ListPoisonParams) {
 // failure failed its video would find itself unwanted, so the video is taken up
 // again instead, which sends the step along with whatever else is missing.
 func (s *Server) RedrivePoison(c *gin.Context, poisonID string) {
-	replyEmpty(c, http.StatusAccepted, s.redrive(c.Request.Context(), poisonID))
+	reply(c, http.StatusAccepted, nil, s.redrive(c.Request.Context(), poisonID))
 }
 
 func (s *Server) redrive(ctx context.Context, poisonID string) error {
@@ -181,13 +176,7 @@ func (s *Server) DeleteUnreadable(c *gin.Context, rowID string) {
 	} else if err == nil {
 		err = s.Unreadable.Delete(ctx, row)
 	}
-	switch {
-	case errors.Is(err, tablestore.ErrNotFound), errors.Is(err, videostore.ErrNotFound):
-		err = problem.New(problem.NotFound, "There is no such row.").Because(err)
-	case errors.Is(err, tablestore.ErrChanged):
-		err = problem.New(problem.PreconditionFail, "The row has changed since it could not be read.").Because(err)
-	}
-	replyEmpty(c, http.StatusNoContent, err)
+	reply(c, http.StatusNoContent, nil, err)
 }
 
 // ListWorkers implements GET /ops/workers.
@@ -197,12 +186,7 @@ func (s *Server) ListWorkers(c *gin.Context) {
 }
 
 func publicWorker(w workers.Worker) api.Worker {
-	out := api.Worker{Name: w.Name, LastSeenAt: w.SeenAt}
-	var details map[string]any
-	if doc, err := json.Marshal(w); err == nil && json.Unmarshal(doc, &details) == nil {
-		out.Details = &details
-	}
-	return out
+	return api.Worker{Name: w.Name, LastSeenAt: w.SeenAt, Details: &w}
 }
 
 // GetScale implements GET /ops/scale (paper rows Q4 and Q18).
@@ -261,7 +245,7 @@ func (s *Server) ListKeys(c *gin.Context, params api.ListKeysParams) {
 
 // RevokeKey implements DELETE /ops/keys/{keyId}.
 func (s *Server) RevokeKey(c *gin.Context, keyID string) {
-	replyEmpty(c, http.StatusNoContent, s.Keys.Revoke(c.Request.Context(), keyID))
+	reply(c, http.StatusNoContent, nil, s.Keys.Revoke(c.Request.Context(), keyID))
 }
 
 // ListAudit implements GET /ops/audit.

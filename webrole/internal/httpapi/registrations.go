@@ -75,7 +75,7 @@ func (s *Server) withMoments(ctx context.Context, event registrations.Event, run
 	shown := map[video.ID]*videostore.Record{} // nil: not to be shown
 	for i, r := range runners {
 		items[i] = api.Registration{
-			Bib: r.Bib, Name: r.Name, Sex: r.Sex, Age: r.Age, FinishedAt: api.Time(r.FinishedAt),
+			Bib: r.Bib, Name: r.Name, Sex: r.Sex, Age: r.Age, FinishedAt: api.Some(r.FinishedAt),
 			Moments: []api.Moment{}, Etag: encodeETag(r.ETag),
 		}
 		for _, m := range moments[i] {
@@ -208,5 +208,5 @@ func (s *Server) DeleteRegistration(c *gin.Context, event api.Event, bib api.Bib
 	if errors.Is(err, registrations.ErrNotFound) {
 		err = nil
 	}
-	replyEmpty(c, http.StatusNoContent, err)
+	reply(c, http.StatusNoContent, nil, err)
 }

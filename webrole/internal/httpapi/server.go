@@ -150,23 +150,18 @@ func handle[T any](c *gin.Context, status int, do func(context.Context) (T, erro
 	reply(c, status, body, err)
 }
 
-// reply answers with a body as JSON, or with the problem that err stands for.
+// reply answers with a body as JSON, if there is one, or with the problem that err stands for.
 func reply(c *gin.Context, status int, body any, err error) {
 	if err != nil {
 		problem.Abort(c, err)
 		return
 	}
-	c.JSON(status, body)
-}
-
-// replyEmpty is reply without a body.
-func replyEmpty(c *gin.Context, status int, err error) {
-	if err != nil {
-		problem.Abort(c, err)
+	if body == nil {
+		c.Status(status)
+		c.Writer.WriteHeaderNow()
 		return
 	}
-	c.Status(status)
-	c.Writer.WriteHeaderNow()
+	c.JSON(status, body)
 }
 
 // list makes JSON's [] of a nil slice.

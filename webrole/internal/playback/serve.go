@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -103,6 +104,9 @@ func matches(header, etag string) bool {
 // span is the half-open run of bytes [from, to).
 type span struct{ from, to int64 }
 
+// oneRange is a Range header that asks for one range of bytes.
+var oneRange = regexp.MustCompile(`^bytes=\s*(\d*)-(\d*)\s*$`)
+
 // parseRange reads a Range header against a resource of size bytes (RFC 9110,
 // section 14). partial is false when the header is absent, malformed, of another
 // unit or asks for several ranges: a server may ignore those and answer with the
@@ -113,16 +117,18 @@ type span struct{ from, to int64 }
 // answered, so a failure could not be a problem any more; and its 416 has no code.
 func parseRange(header string, size int64) (s span, partial, satisfiable bool) {
 	whole := span{0, size}
-	spec, isBytes := strings.CutPrefix(header, "bytes=")
-	first, last, isRange := strings.Cut(strings.TrimSpace(spec), "-")
-	from, hasFrom := digits(first)
-	end, hasEnd := digits(last)
-	switch {
-	case !isBytes || !isRange || first != "" && !hasFrom || last != "" && !hasEnd, !hasFrom && !hasEnd, hasFrom && hasEnd && end < from:
+	asked := oneRange.FindStringSubmatch(header)
+	if asked == nil {
 		return whole, false, true
-	case !hasFrom: // the last bytes
+	}
+	from, _ := strconv.ParseInt(asked[1], 10, 64) // too large a number is the largest
+	end, _ := strconv.ParseInt(asked[2], 10, 64)
+	switch {
+	case asked[1] == "" && asked[2] == "", asked[1] != "" && asked[2] != "" && end < from:
+		return whole, false, true
+	case asked[1] == "": // the last bytes
 		s = span{max(0, size-end), size}
-	case !hasEnd:
+	case asked[2] == "":
 		s = span{from, size}
 	default:
 		s = span{from, min(end, size-1) + 1}
@@ -131,16 +137,4 @@ func parseRange(header string, size int64) (s span, partial, satisfiable bool) {
 		return whole, true, false
 	}
 	return s, true, true
-}
-
-// digits reads a number that may be larger than any file: those become the largest.
-func digits(s string) (int64, bool) {
-	if s == "" || strings.Trim(s, "0123456789") != "" {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil {
-		return 1<<63 - 1, true
-	}
-	return n, true
 }

@@ -44,6 +44,8 @@ var answers = []struct {
 	{registrations.ErrChanged, PreconditionFail, "The registration was changed in the meantime. Read it again."},
 	{video.ErrInvalidID, InvalidID, "A video's id is 26 characters of a-z and 2-7."},
 	{tablestore.ErrToken, InvalidPageToken, "The page token is not one of this query. Start from the first page."},
+	{tablestore.ErrNotFound, NotFound, "There is no such row."},
+	{tablestore.ErrChanged, PreconditionFail, "The row was changed in the meantime."},
 	{board.ErrCrowded, TooBusy, "Too many watch the board."},
 	{board.ErrClosed, StorageBusy, "This web role stops. Ask again: another one answers."},
 	{context.Canceled, ClientClosed, "The client closed the connection."},

@@ -6,6 +6,7 @@
 package problem
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -153,7 +154,7 @@ func Write(w http.ResponseWriter, r *http.Request, err error) {
 	requestID := w.Header().Get("X-Request-Id")
 	_, storageCode, _ := azstorage.Describe(err) // if storage had a part in it
 	body := api.Problem{
-		Type: "about:blank", Title: title(e.Code.Status), Status: e.Code.Status, Detail: e.Detail, Code: e.Code.Name, Quota: e.Quota,
+		Type: "about:blank", Title: cmp.Or(http.StatusText(e.Code.Status), "Client Closed Request"), Status: e.Code.Status, Detail: e.Detail, Code: e.Code.Name, Quota: e.Quota,
 		StorageErrorCode: api.Some(storageCode), RequestId: api.Some(requestID),
 	}
 	if e.Code.Status >= http.StatusInternalServerError {
@@ -179,11 +180,4 @@ func Write(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	_ = json.NewEncoder(w).Encode(body) // the client is gone; nothing to do
-}
-
-func title(status int) string {
-	if status == ClientClosed.Status {
-		return "Client Closed Request"
-	}
-	return http.StatusText(status)
 }

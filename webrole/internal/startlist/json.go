@@ -16,14 +16,14 @@ import (
 // *FormatError, and those of r.
 func JSON(r io.Reader) iter.Seq2[registrations.Row, error] {
 	return func(yield func(registrations.Row, error) bool) {
-		in := &source{r: r, left: maxRow}
+		in := &io.LimitedReader{R: r, N: maxRow} // bounds what one element may take
 		// What is wrong in an element, object finds.
 		dec := jsontext.NewDecoder(in, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 		line := 1
 		fail := func(detail string, err error) {
 			var mistake *jsontext.SyntacticError
 			switch {
-			case errors.Is(err, errRowTooLong):
+			case in.N <= 0:
 				err = &FormatError{Line: line, Detail: "an element is too long", Cause: err}
 			case err == nil, errors.Is(err, io.EOF), errors.As(err, &mistake):
 				err = &FormatError{Line: line, Detail: detail, Cause: err}
@@ -43,7 +43,7 @@ func JSON(r io.Reader) iter.Seq2[registrations.Row, error] {
 			if !yield(object(line, element), nil) {
 				return
 			}
-			in.left = maxRow
+			in.N = maxRow
 		}
 		_, _ = dec.ReadToken() // ]
 		if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {

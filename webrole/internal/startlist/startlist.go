@@ -7,9 +7,7 @@
 package startlist
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -81,21 +79,4 @@ func shown(text string) string {
 
 func unreadable(line int, detail string) registrations.Row {
 	return registrations.Row{Line: line, Refused: &registrations.Invalid{Code: registrations.InvalidRow, Detail: detail}}
-}
-
-var errRowTooLong = errors.New("row too long")
-
-// source bounds what one row may take.
-type source struct {
-	r    io.Reader
-	left int // bytes that the row may still take
-}
-
-func (s *source) Read(p []byte) (int, error) {
-	if s.left <= 0 {
-		return 0, errRowTooLong
-	}
-	n, err := s.r.Read(p[:min(len(p), s.left)])
-	s.left -= n
-	return n, err
 }
