@@ -166,7 +166,8 @@ func TestPartOfACompleteUploadChanges(t *testing.T) {
 			return err
 		},
 		"missing": func(b bench, _ *partstest.Sending, part string) error {
-			return b.blobs.Delete(t.Context(), video.SourcesContainer, part)
+			_, err := b.blobs.Delete(t.Context(), video.SourcesContainer, part, "")
+			return err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

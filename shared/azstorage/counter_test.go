@@ -84,7 +84,8 @@ func useBlobs(ctx context.Context, blobs *blobstore.Store, content []byte) error
 			return err
 		}
 	}
-	return blobs.Delete(ctx, "box", "a")
+	_, err = blobs.Delete(ctx, "box", "a", "")
+	return err
 }
 
 func useQueue(ctx context.Context, queue *azqueue.QueueClient) error {

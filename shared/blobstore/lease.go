@@ -18,11 +18,8 @@ var (
 	ErrLeaseLost  = errors.New("the lease is lost")
 )
 
-// The service grants leases of 15 s to 60 s.
-const (
-	MinLease = 15 * time.Second
-	MaxLease = 60 * time.Second
-)
+// MinLease is the shortest lease that the service grants. The longest has 60 s.
+const MinLease = 15 * time.Second
 
 // BlobLease is the right to a duty, until it ends: leader election. One
 // goroutine owns it.
@@ -32,13 +29,9 @@ type BlobLease struct {
 	client          *lease.BlobClient
 }
 
-// AcquireLease takes the lease of a blob for d, MinLease to MaxLease, making an
-// empty blob if there is none. ErrLeaseTaken. A lost reply does no harm: the
-// repeated request carries the same lease id.
+// AcquireLease takes the lease of a blob for d, making an empty blob if there is none.
+// ErrLeaseTaken. A lost reply does no harm: the repeated request carries the same lease id.
 func (s *Store) AcquireLease(ctx context.Context, container, name string, d time.Duration) (*BlobLease, error) {
-	if d < MinLease || d > MaxLease {
-		return nil, s.fail("lease", container, name, fmt.Errorf("duration %s: want %s to %s", d, MinLease, MaxLease))
-	}
 	client, err := lease.NewBlobClient(s.blob(container, name), nil) // it makes an id
 	if err != nil {
 		return nil, s.fail("lease", container, name, err)

@@ -1,3 +1,10 @@
+// Package blobstore moves blobs: whole ones, files and ranges. Every transfer is checked by MD5
+// (paper row Q12), is made of small calls (Q14), and may be repeated after a
+// lost reply (Q13).
+//
+// Containers are given by base name, such as video.MediaContainer.
+//
+// Next: shared/workqueue, which carries the messages.
 package blobstore
 
 import (
@@ -9,7 +16,6 @@ import (
 	"io"
 	"iter"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -44,11 +50,10 @@ func New(a *azstorage.Account) *Store { return &Store{a} }
 // Info describes a blob.
 type Info struct {
 	Name         string
-	Size         int64 // bytes of the whole blob, also when a range was opened
+	Size         int64 // bytes of the blob, or of the range that was opened
 	ETag         string
-	ContentType  string
 	LastModified time.Time // by this machine's clock
-	MD5          []byte    // of the whole blob, when the service knows it
+	MD5          []byte    // of the whole blob, when the service tells it
 }
 
 func (s *Store) block(container, name string) *blockblob.Client {
@@ -91,12 +96,12 @@ func (s *Store) Head(ctx context.Context, container, name string) (Info, error) 
 	if err != nil {
 		return Info{}, s.fail("look at", container, name, err)
 	}
-	return s.info(name, p.ContentLength, p.ETag, p.ContentType, p.LastModified, p.ContentMD5), nil
+	return s.info(name, p.ContentLength, p.ETag, p.LastModified, p.ContentMD5), nil
 }
 
-func (s *Store) info(name string, size *int64, etag *azcore.ETag, contentType *string, modified *time.Time, md5 []byte) Info {
+func (s *Store) info(name string, size *int64, etag *azcore.ETag, modified *time.Time, md5 []byte) Info {
 	return Info{
-		Name: name, Size: value(size), ETag: string(value(etag)), ContentType: value(contentType),
+		Name: name, Size: value(size), ETag: string(value(etag)),
 		LastModified: s.account.LocalTime(value(modified).UTC()), MD5: md5,
 	}
 }
@@ -128,7 +133,7 @@ func (s *Store) list(ctx context.Context, base, prefix string, uncommitted bool)
 			}
 			for _, item := range page.Segment.BlobItems {
 				p := item.Properties
-				info := s.info(*item.Name, p.ContentLength, p.ETag, p.ContentType, p.LastModified, p.ContentMD5)
+				info := s.info(*item.Name, p.ContentLength, p.ETag, p.LastModified, p.ContentMD5)
 				info.ETag = quoted(info.ETag)
 				if !yield(info, nil) {
 					return
@@ -146,20 +151,10 @@ func quoted(etag string) string {
 	return `"` + etag + `"`
 }
 
-// Delete removes a blob with its snapshots. A missing blob is fine, so it may
-// be repeated.
-func (s *Store) Delete(ctx context.Context, container, name string) error {
-	return s.DeleteVersion(ctx, container, name, "")
-}
-
-// DeleteVersion removes one version of a blob: ErrChanged when another is there, which
-// stays. A missing blob is fine, so it may be repeated.
-func (s *Store) DeleteVersion(ctx context.Context, container, name, etag string) error {
-	_, err := s.remove(ctx, container, name, etag)
-	return err
-}
-
-func (s *Store) remove(ctx context.Context, container, name, etag string) (found bool, err error) {
+// Delete removes a blob with its snapshots, or one version of it: ErrChanged when another is
+// there, which stays. An empty etag is every version. A missing blob is fine, so it may be
+// repeated.
+func (s *Store) Delete(ctx context.Context, container, name, etag string) (found bool, err error) {
 	_, err = s.blob(container, name).Delete(ctx, &blob.DeleteOptions{
 		DeleteSnapshots: new(blob.DeleteSnapshotsOptionTypeInclude), AccessConditions: conditions(false, etag),
 	})
@@ -200,7 +195,7 @@ func (s *Store) DeletePrefix(ctx context.Context, container, prefix string) erro
 			return errors.Join(err, group.Wait())
 		}
 		group.Go(func() error {
-			found, err := s.remove(groupCtx, container, info.Name, "")
+			found, err := s.Delete(groupCtx, container, info.Name, "")
 			if err != nil || found {
 				return err
 			}
@@ -208,7 +203,8 @@ func (s *Store) DeletePrefix(ctx context.Context, container, prefix string) erro
 			if _, err := s.Put(groupCtx, container, info.Name, nil, Options{}); err != nil {
 				return err
 			}
-			return s.Delete(groupCtx, container, info.Name)
+			_, err = s.Delete(groupCtx, container, info.Name, "")
+			return err
 		})
 	}
 	return group.Wait()
@@ -293,14 +289,7 @@ func (s *Store) Open(ctx context.Context, container, name string, r Range, ifMat
 	if err != nil {
 		return nil, Info{}, s.fail("open", container, name, err)
 	}
-	info := s.info(name, reply.ContentLength, reply.ETag, reply.ContentType, reply.LastModified, reply.BlobContentMD5)
-	if reply.ContentRange == nil {
-		info.MD5 = reply.ContentMD5 // the whole blob comes
-	} else if _, total, found := strings.Cut(*reply.ContentRange, "/"); found {
-		if n, err := strconv.ParseInt(total, 10, 64); err == nil {
-			info.Size = n
-		}
-	}
+	info := s.info(name, reply.ContentLength, reply.ETag, reply.LastModified, reply.ContentMD5)
 	body := reply.NewRetryReader(ctx, &blob.RetryReaderOptions{MaxRetries: resumes, EarlyCloseAsError: true})
 	return &reader{body, func(err error) error { return s.fail("read", container, name, err) }}, info, nil
 }

@@ -127,7 +127,7 @@ func Tidy(ctx context.Context, blobs *blobstore.Store, id video.ID, l Layout) ([
 		return nil, err
 	}
 	for _, o := range odd {
-		err := blobs.DeleteVersion(ctx, video.SourcesContainer, o.Name, o.ETag)
+		_, err := blobs.Delete(ctx, video.SourcesContainer, o.Name, o.ETag)
 		if err != nil && !errors.Is(err, blobstore.ErrChanged) {
 			return nil, fmt.Errorf("remove a part of %s that has a wrong length: %w", id, err)
 		}

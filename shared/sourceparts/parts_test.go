@@ -115,7 +115,7 @@ func TestHeldAndManifest(t *testing.T) {
 		t.Errorf("tidied: %+v, %v", left, err)
 	}
 	put(ctx, t, blobs, sourceparts.Name(id, l, 1), ten)
-	if err := blobs.DeleteVersion(ctx, video.SourcesContainer, odd.Name, odd.ETag); !errors.Is(err, blobstore.ErrChanged) {
+	if _, err := blobs.Delete(ctx, video.SourcesContainer, odd.Name, odd.ETag); !errors.Is(err, blobstore.ErrChanged) {
 		t.Errorf("remove the odd part when the right one is there: %v", err)
 	}
 	manifest(ctx, t, blobs, id, sourceparts.Manifest{Layout: l, Parts: held()})

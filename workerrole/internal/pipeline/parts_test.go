@@ -134,7 +134,7 @@ func TestReplacedPartIsRefused(t *testing.T) {
 		}
 	}
 	refused("a replaced")
-	if err := s.blobs.Delete(t.Context(), video.SourcesContainer, sourceparts.Name(s.id, s.layout, 1)); err != nil {
+	if _, err := s.blobs.Delete(t.Context(), video.SourcesContainer, sourceparts.Name(s.id, s.layout, 1), ""); err != nil {
 		t.Fatal(err)
 	}
 	refused("a removed")

@@ -71,7 +71,7 @@ func (j *Janitor) clear(ctx context.Context, container string, items *int, faile
 			named, err = j.named(ctx, owner)
 		}
 		if err == nil && !named.has(blob.Name) {
-			if err = j.Blobs.Delete(ctx, container, blob.Name); err == nil {
+			if _, err = j.Blobs.Delete(ctx, container, blob.Name, ""); err == nil {
 				removed++
 			}
 		}

@@ -38,7 +38,7 @@ func (r *Reconciler) tidy(ctx context.Context, v video.Video) error {
 		if inParts && strings.HasPrefix(name, sourceparts.Prefix(v.ID, l.Epoch)) {
 			continue
 		}
-		if err := r.Blobs.Delete(ctx, video.SourcesContainer, name); err != nil {
+		if _, err := r.Blobs.Delete(ctx, video.SourcesContainer, name, ""); err != nil {
 			return fmt.Errorf("remove a part of %s that was given up: %w", v.ID, err)
 		}
 	}
