@@ -2,6 +2,7 @@ package upload
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -70,7 +71,7 @@ func (s *Service) Status(ctx context.Context, v video.Video) (none api.Upload, _
 // layOut returns the video with a layout for a file of size bytes.
 func (s *Service) layOut(ctx context.Context, rec videostore.Record, size int64, anew bool) (videostore.Record, error) {
 	id, old, announced := rec.Video.ID, rec.Video.Upload, rec.Video.SizeBytes
-	size = max(size, announced)
+	size = cmp.Or(size, announced)
 	switch {
 	case rec.Video.State != video.AwaitingUpload:
 		return rec, notAwaiting()
