@@ -73,10 +73,6 @@ func Parent(ctx context.Context) string {
 	return carrier[traceparent]
 }
 
-// HasSpan reports whether ctx is in a span. What runs all day, such as polls, makes no spans
-// outside one.
-func HasSpan(ctx context.Context) bool { return trace.SpanContextFromContext(ctx).IsValid() }
-
 // logs adds the trace to lines that are logged inside one.
 type logs struct{ slog.Handler }
 

@@ -19,9 +19,8 @@ type ChunkJob struct {
 	Index  int    // of the chunk
 	Dir    string // where the files go; must exist
 
-	// Margin is how many seconds before the chunk decoding starts; negative
-	// means from the start of the source. Too small a margin shows as missing
-	// leading frames, never as wrong ones.
+	// Margin is how many seconds before the chunk decoding starts; negative: at the start
+	// of the source. Too small a one shows as missing leading frames, never as wrong ones.
 	Margin float64
 	// End is the frame to stop at, exclusive, when the source has that many.
 	End int64
@@ -39,8 +38,7 @@ const (
 	PosterFile = "poster.jpg" //
 )
 
-// RenditionFile is the name of a rendition's file: the init segment, then the
-// segments.
+// RenditionFile is the name of a rendition's file: the init segment, then the segments.
 func RenditionFile(name string) string { return name + ".m4s" }
 
 // TilesIn returns how many storyboard tiles fall into the frames [from, to).
@@ -62,12 +60,10 @@ func (t *Tool) Chunk(ctx context.Context, job ChunkJob) error {
 	return err
 }
 
-// startAtZero moves the times of a source so that it starts at 0, and keeps them
-// otherwise.
+// startAtZero keeps the times of a source, but moved so that it starts at 0.
 var startAtZero = []string{"-copyts", "-start_at_zero"}
 
-// repeatable are options of what is encoded: it has the same bytes each time, and nothing of
-// what the source says about itself.
+// repeatable are options of what is encoded: the same bytes each time, without tags.
 var repeatable = ff.KwArgs{"map_metadata": "-1", "fflags": "+bitexact", "flags": "+bitexact", "threads": "1"}
 
 func with(options, more ff.KwArgs) ff.KwArgs {
@@ -123,8 +119,7 @@ func still(s *ff.Stream, plan video.Plan, width, height int) *ff.Stream {
 	return fitted(s, plan, width, height, "bt601", "pc").Filter("format", ff.Args{"yuvj420p"})
 }
 
-// converted reports whether colours are converted while pictures are scaled. Those of HDR
-// are before, or stay as they are.
+// converted reports whether scaling converts colours. Those of HDR are before, or stay.
 func converted(plan video.Plan) bool { return plan.Primaries != "" && plan.HDR == "" }
 
 // fitted makes pictures of square pixels. One that has another shape than the film, after
@@ -148,18 +143,16 @@ func fitted(s *ff.Stream, plan video.Plan, width, height int, matrix, levels str
 func (t *Tool) chunkFrames(job ChunkJob) *ff.Stream {
 	plan, chunk := job.Plan, job.Plan.Chunks[job.Index]
 	in := t.guard(job.Source)
-	// Of a damaged source several threads make other pictures each time, so what is kept is
-	// decoded by one.
+	// Of a damaged source several threads make other pictures each time.
 	in["threads"] = "1"
 	if job.Preview {
 		in["threads"] = "4"
 	}
 	if !plan.Rotated {
-		// When pictures change their size or pixel format, ffmpeg (5.1) makes the
-		// filters anew, and the count of frames starts again. Without that the
-		// pictures reach the same filters. Only scale looks at the pixels of such
-		// a picture, and it adapts: each branch must start with it. The filter
-		// that ffmpeg adds for a rotated source does not adapt.
+		// When pictures change their size or pixel format, ffmpeg (5.1) makes the filters
+		// anew, and the count of frames starts again. Without that they reach the same
+		// filters. Scale adapts, so each branch must start with it. The filter that ffmpeg
+		// adds for a rotated source does not adapt.
 		in["reinit_filter"] = "0"
 	}
 	grid := ff.KwArgs{}

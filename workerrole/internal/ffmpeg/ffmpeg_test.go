@@ -219,7 +219,7 @@ func TestCancelKillsTheWholeGroup(t *testing.T) {
 	why := errors.New("the lease is lost")
 	done := make(chan error, 1)
 	go func() {
-		_, err := run(ctx, command{path: path, limits: anything})
+		_, err := new(Tool).run(ctx, command{path: path, limits: anything})
 		done <- err
 	}()
 	size := func() int64 {
@@ -258,7 +258,7 @@ func eventually(t *testing.T, ok func() bool) {
 func TestEnvironmentIsEmpty(t *testing.T) {
 	t.Setenv("AZURE_STORAGE_CONNECTION_STRING", "SECRET")
 	var out bytes.Buffer
-	if _, err := run(t.Context(), command{path: script(t, "/usr/bin/env\n"), stdout: &out, limits: anything}); err != nil {
+	if _, err := new(Tool).run(t.Context(), command{path: script(t, "/usr/bin/env\n"), stdout: &out, limits: anything}); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(out.String(), "SECRET") {
@@ -269,7 +269,7 @@ func TestEnvironmentIsEmpty(t *testing.T) {
 func TestStderrIsCapped(t *testing.T) {
 	t.Parallel()
 	path := script(t, "i=0\nwhile [ $i -lt 3000 ]; do echo \"line $i of a very long complaint about a broken file that goes on and on\" >&2; i=$((i+1)); done\necho the end >&2\nexit 3\n")
-	_, err := run(t.Context(), command{path: path, limits: anything})
+	_, err := new(Tool).run(t.Context(), command{path: path, limits: anything})
 	var exit *RunError
 	if !errors.As(err, &exit) || exit.Status != 3 || len(exit.Stderr) > stderrTail || !strings.HasSuffix(exit.Stderr, "the end\n") {
 		t.Fatalf("got %v", err)
@@ -284,7 +284,7 @@ func TestProgressMeansMovement(t *testing.T) {
 	t.Parallel()
 	var got []string
 	var w *progressWriter
-	w = newProgress(func() { got = append(got, w.now.frames) })
+	w = newProgress(func() { got = append(got, w.now["frame"]) })
 	for _, text := range []string{
 		"frame=0\nprogress=continue\n", "frame=0\nprogress=continue\n", // reading towards the chunk
 		"fra", "me=5\nout_time_us=100\ntotal_size=N/A\nprogress=cont", "inue\n",
@@ -299,7 +299,7 @@ func TestProgressMeansMovement(t *testing.T) {
 		t.Errorf("reported %v, want %v", got, want)
 	}
 	w.start, got = time.Now().Add(-2*firstFrameLimit), nil
-	w.now, w.last = progress{}, progress{frames: "0"}
+	w.now, w.last = map[string]string{}, map[string]string{"frame": "0"}
 	_, _ = w.Write([]byte("frame=0\nprogress=continue\n"))
 	if len(got) > 0 {
 		t.Error("reading for ever without a frame counts as progress")

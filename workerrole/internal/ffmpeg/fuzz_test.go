@@ -3,6 +3,7 @@ package ffmpeg
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 )
@@ -17,7 +18,7 @@ func FuzzProbed(f *testing.F) {
 		if json.Unmarshal(answer, &p) != nil {
 			return
 		}
-		if info, _, err := p.info(map[string]bool{"h264": true}); err == nil && (info.Streams == 0 || info.Video.Codec == "") {
+		if info, err := p.info(map[string]bool{"h264": true}); err == nil && (info.Streams == 0 || info.Video.Codec == "") {
 			t.Errorf("%s is %+v", answer, info)
 		}
 	})
@@ -31,9 +32,9 @@ func FuzzProgress(f *testing.F) {
 		if len(text) > maxLine {
 			return // longer lines are dropped, where depends on the cuts
 		}
-		read := func(size int) (got []progress) {
+		read := func(size int) (got []map[string]string) {
 			var w *progressWriter
-			w = newProgress(func() { got = append(got, w.now) })
+			w = newProgress(func() { got = append(got, maps.Clone(w.now)) })
 			for part := range slices.Chunk(text, size) {
 				if n, err := w.Write(part); n != len(part) || err != nil {
 					t.Fatal(n, err)

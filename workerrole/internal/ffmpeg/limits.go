@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// limits are what one run may take. The clock depends on the machine and on what
-// else it does; the rest depends on the bytes, so meeting it is evidence about
-// them.
+// limits are what one run may take. The clock depends on the machine and its load; the
+// rest depends on the bytes, so meeting it is evidence about them.
 type limits struct {
 	wall   time.Duration
 	cpu    time.Duration // of all threads
@@ -15,8 +14,7 @@ type limits struct {
 	file   int64         // bytes that it writes, in one file and in all together
 }
 
-// metCPU reports whether a run that ended has used up its processor time. The system's
-// two counts of it differ.
+// metCPU reports whether a run used up its processor time. The system's two counts differ.
 func (l limits) metCPU(state *os.ProcessState) bool {
 	return state != nil && state.UserTime()+state.SystemTime() >= l.cpu*4/5
 }
@@ -55,6 +53,5 @@ func encoding(width, height int) limits {
 // those for which it has none, and say nothing.
 const maxMetadata = 192 << 20
 
-// copyLimit is how many bytes a copy may have: containers differ, by an eighth and some
-// boxes at most.
+// copyLimit is how many bytes a copy may have: containers differ by an eighth at most.
 func copyLimit(bytes int64) int64 { return bytes + bytes/8 + 64<<20 }

@@ -48,7 +48,7 @@ func TestEvidenceAndTrouble(t *testing.T) {
 			var out bytes.Buffer
 			ctx, used := WithRuns(t.Context())
 			began := time.Now()
-			_, err := run(ctx, command{path: script(t, c.script+"\n"), dir: t.TempDir(), stdout: &out, limits: c.limits})
+			_, err := new(Tool).run(ctx, command{path: script(t, c.script+"\n"), dir: t.TempDir(), stdout: &out, limits: c.limits})
 			t.Logf("%v, processor %v, memory %d MiB, disk %d KiB: %v", time.Since(began).Round(time.Millisecond), used.Usage().CPU.Round(time.Millisecond), used.Usage().Memory>>20, used.Usage().Disk>>10, err)
 			got := "nothing"
 			var trouble interface{ Dependency() string }

@@ -19,9 +19,8 @@ type Loudness struct {
 // Silence is the gate of EBU R128: nothing below it counts.
 const Silence = -70.0
 
-// Loudness measures the audio stream of a source that is heard, as it is played, which is in
-// stereo. That also bounds its cost: 5.1 channels take 2.7 times the processor time of two.
-// It writes nothing.
+// Loudness measures the sound of a source as it is played: in stereo, which also bounds the
+// cost, for 5.1 channels take 2.7 times the processor time of two. It writes nothing.
 func (t *Tool) Loudness(ctx context.Context, src Source) (Loudness, error) {
 	out := t.soundInput(src, 0).
 		Filter("aformat", nil, ff.KwArgs{"channel_layouts": "stereo"}).

@@ -1,6 +1,7 @@
 package ffmpeg
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -61,19 +62,14 @@ func (i Info) decodesSound() bool { return i.HasAudio && i.Demuxer == "mpegts" }
 func (s Source) CopyLimit(info Info) int64 {
 	bytes := copyLimit(s.size())
 	if info.decodesSound() {
-		seconds := info.Duration
-		if seconds <= 0 {
-			seconds = float64(s.size()) / thinnest
-		}
-		bytes += int64(min(seconds, video.MaxDuration.Seconds()) * flacRate)
+		longest := video.MaxDuration.Seconds()
+		bytes += int64(min(cmp.Or(info.Duration, longest), longest) * flacRate)
 	}
 	return bytes
 }
 
-const (
-	thinnest = 4_000   // bytes of a second of film of which nothing is known
-	flacRate = 192_000 // bytes of a second of 16-bit stereo, before it is compressed
-)
+// flacRate is how many bytes a second of 16-bit stereo has before it is compressed.
+const flacRate = 192_000
 
 // Mux joins a whole video track and a whole audio track (empty: none), both
 // fragmented MP4 that we made, into an MP4 at out that starts playing before it

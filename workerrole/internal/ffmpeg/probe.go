@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,8 +18,7 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 )
 
-// Info is what ffprobe found in a source that can be processed. Times are in
-// seconds.
+// Info is what ffprobe found in a source that can be processed. Times are in seconds.
 type Info struct {
 	Demuxer  string  // ffmpeg's name of the container; goes to Source.Demuxer
 	Start    float64 // earliest timestamp of any stream: the zero of every time below
@@ -30,9 +30,8 @@ type Info struct {
 	Audio    AudioStream
 	Notices  []video.Notice // what of the source is left out
 
-	// NeedsRemux says that the source cannot be cut as it is: it has no duration or no
-	// index, or the times of its streams may jump or begin apart. Remux it, then probe the
-	// result.
+	// NeedsRemux says that the source cannot be cut as it is: it has no duration or index,
+	// or times of its streams may jump or begin apart. Remux it, then probe the result.
 	NeedsRemux bool
 	// CanToneMap says that this ffmpeg can show HDR on ordinary screens.
 	CanToneMap bool
@@ -52,6 +51,8 @@ type VideoStream struct {
 	Primaries     string  // when it says how its numbers become colours; else players guess
 	Wide          bool    // SDR, with colours that screens of BT.709 do not have
 	End           float64 // end of the last frame, from Info.Start; 0 when unknown
+
+	index int // of the stream
 }
 
 // AudioStream is the sound that is heard.
@@ -65,15 +66,14 @@ type AudioStream struct {
 
 // Probe looks at the source: what is in it, and where its video really ends.
 //
-// A *video.Failure is permanent: the bytes are to blame (Q15). Any other error
-// may pass: trouble, such as five minutes that ran out for one call. Probe changes
-// nothing and may be repeated.
+// A *video.Failure is permanent: the bytes are to blame (Q15). Any other error is trouble
+// that may pass. Probe changes nothing and may be repeated.
 func (t *Tool) Probe(ctx context.Context, src Source) (Info, error) {
 	raw, err := t.probeStreams(ctx, src)
 	if err != nil {
 		return Info{}, err
 	}
-	info, picked, err := raw.info(t.decodes)
+	info, err := raw.info(t.decodes)
 	if err != nil {
 		return Info{}, err
 	}
@@ -82,20 +82,16 @@ func (t *Tool) Probe(ctx context.Context, src Source) (Info, error) {
 	if info.NeedsRemux {
 		return info, nil
 	}
-	return t.probeEnd(ctx, src, info, picked)
+	return t.probeEnd(ctx, src, info)
 }
 
 func (t *Tool) ffprobe(ctx context.Context, src Source, out io.Writer, args ...string) error {
-	all := []string{"-hide_banner", "-v", "error"}
-	all = append(all, ff.ConvertKwargsToCmdLineArgs(t.guard(src))...)
-	all = append(all, args...)
-	all = append(all, "-i", src.input())
+	all := slices.Concat([]string{"-hide_banner", "-v", "error"}, ff.ConvertKwargsToCmdLineArgs(t.guard(src)), args, []string{"-i", src.input()})
 	_, err := t.run(ctx, command{path: t.FFprobe, args: all, source: src, stdout: out, limits: probing})
 	return err
 }
 
-// entries are what is used of ffprobe's answer. Tags are left out: their number
-// and size are a stranger's choice.
+// entries are what is used of ffprobe's answer. Tags may be of any number and size.
 const entries = "error=code:format=format_name,start_time,duration:" +
 	"stream=index,codec_type,codec_name,codec_tag_string,width,height,sample_aspect_ratio,field_order,color_transfer," +
 	"pix_fmt,color_range,color_space,color_primaries,r_frame_rate,avg_frame_rate,start_time,duration,sample_rate,channels,channel_layout:" +
@@ -103,7 +99,10 @@ const entries = "error=code:format=format_name,start_time,duration:" +
 
 func (t *Tool) probeStreams(ctx context.Context, src Source) (probed, error) {
 	var out bytes.Buffer
-	defer src.served.bound(maxMetadata, tooMuchMetadata())()
+	if src.served != nil {
+		src.served.left.Store(maxMetadata)
+		defer src.served.left.Store(math.MaxInt64)
+	}
 	err := t.ffprobe(ctx, src, &out, "-show_entries", entries, "-of", "json")
 	var p probed
 	if jsonErr := json.Unmarshal(out.Bytes(), &p); jsonErr != nil && err == nil {
@@ -133,8 +132,7 @@ var audioDemuxers = map[string]bool{
 	"mp3": true, "wav": true, "flac": true, "aac": true, "aiff": true, "amr": true, "ac3": true, "w64": true, "wv": true, "ape": true, "opus": true,
 }
 
-// refused turns ffprobe's refusal into a permanent failure. The source could be
-// read, so another try would end the same way.
+// refused turns ffprobe's refusal of a source that could be read into a permanent failure.
 func refused(code int, stderr string) error {
 	demuxer := ""
 	if m := complainer.FindStringSubmatch(stderr); m != nil {
@@ -217,14 +215,14 @@ func (s *seconds) UnmarshalJSON(data []byte) error {
 }
 
 // info picks what is seen and heard, and says what is wrong with the file as a whole.
-func (p probed) info(decodes map[string]bool) (Info, probedStream, error) {
+func (p probed) info(decodes map[string]bool) (Info, error) {
 	demuxer, _, _ := strings.Cut(p.Format.Name, ",")
 	info := Info{Demuxer: demuxer, Start: float64(p.Format.Start), Duration: float64(p.Format.Duration)}
 	var pick *probedStream
 	for i := range p.Streams {
 		s := &p.Streams[i]
 		if s.encrypted() {
-			return info, *s, errEncrypted()
+			return info, errEncrypted()
 		}
 		if s.Type == "video" || s.Type == "audio" { // fonts and data cost nothing
 			info.Streams++
@@ -234,25 +232,28 @@ func (p probed) info(decodes map[string]bool) (Info, probedStream, error) {
 		}
 	}
 	if pick == nil {
-		return info, probedStream{}, video.Fail(video.NoVideoStream, "The file holds no video.")
+		return info, video.Fail(video.NoVideoStream, "The file holds no video.")
 	}
 	info.Audio, info.HasAudio, info.Notices = p.sound(decodes)
 	if !pick.known() || !decodes[pick.Codec] {
-		return info, *pick, video.Fail(video.UnsupportedMedia, "The video is coded in a way that we cannot decode.")
+		return info, video.Fail(video.UnsupportedMedia, "The video is coded in a way that we cannot decode.")
 	}
 	if pick.Width <= 0 || pick.Height <= 0 {
-		return info, *pick, video.Fail(video.CorruptMedia, "The video's size cannot be read.")
+		return info, video.Fail(video.CorruptMedia, "The video's size cannot be read.")
 	}
 	info.Video = pick.video()
+	info.Video.End = info.Duration
+	if pick.Duration > 0 {
+		info.Video.End = max(0, float64(pick.Start)-info.Start) + float64(pick.Duration)
+	}
 	// Only these two have an index of all streams on one time line. Elsewhere times jump
 	// where recordings were joined, streams begin apart, and a seek reads from the start.
 	indexed := demuxer == "mov" || demuxer == "matroska"
 	info.NeedsRemux = !indexed || info.Duration <= 0
-	return info, *pick, nil
+	return info, nil
 }
 
-// sound picks the track that players take: the first with the default flag that can be
-// decoded, else the first that can.
+// sound picks, of the tracks that can be decoded, the first default one, else the first.
 func (p probed) sound(decodes map[string]bool) (heard AudioStream, found bool, notices []video.Notice) {
 	var tracks []probedStream
 	for _, s := range p.Streams {
@@ -282,8 +283,7 @@ func (p probed) sound(decodes map[string]bool) (heard AudioStream, found bool, n
 	return heard, true, nil
 }
 
-// namedChannels is up to how many channels ffmpeg takes the usual order for granted when
-// a source does not say which they are.
+// namedChannels is up to how many unnamed channels ffmpeg takes the usual order for granted.
 const namedChannels = 8
 
 func errEncrypted() error {
@@ -313,8 +313,7 @@ var namedPrimaries = map[string]bool{
 	"bt709": true, "bt470m": true, "bt470bg": true, "smpte170m": true, "smpte240m": true, "bt2020": true, "smpte431": true, "smpte432": true,
 }
 
-// wide are the primaries of colours that screens of BT.709 do not have. Players differ in
-// what they show of them.
+// wide are primaries of colours that screens of BT.709 lack, where players differ.
 var wide = map[string]bool{"bt2020": true, "smpte431": true, "smpte432": true}
 
 func (s probedStream) encrypted() bool {
@@ -330,7 +329,7 @@ func (s probedStream) encrypted() bool {
 }
 
 func (s probedStream) video() VideoStream {
-	v := VideoStream{Codec: s.Codec, Width: s.Width, Height: s.Height, SAR: video.Rational{Num: 1, Den: 1}}
+	v := VideoStream{index: s.Index, Codec: s.Codec, Width: s.Width, Height: s.Height, SAR: video.Rational{Num: 1, Den: 1}}
 	if sar, err := video.ParseRational(strings.Replace(s.SAR, ":", "/", 1)); err == nil {
 		v.SAR = sar
 	}

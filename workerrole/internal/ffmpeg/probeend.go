@@ -16,16 +16,10 @@ import (
 // be sent first; it does not find pictures that end much sooner than the rest.
 var tails = []float64{0.5, 2, 12}
 
-// probeEnd reads the first packets and those near the end. It finds out what
-// the header cannot say: whether packets are encrypted, when the last picture
-// ends, and whether the file was cut short.
-func (t *Tool) probeEnd(ctx context.Context, src Source, info Info, s probedStream) (Info, error) {
-	promised := info.Duration
-	if s.Duration > 0 {
-		promised = max(0, float64(s.Start)-info.Start) + float64(s.Duration)
-	}
-	info.Video.End = promised
-
+// probeEnd reads the first packets and those near the end. They tell what the header cannot:
+// whether packets are encrypted, when the last picture ends, whether the file was cut short.
+func (t *Tool) probeEnd(ctx context.Context, src Source, info Info) (Info, error) {
+	promised := info.Video.End
 	// Five per cent, or half a second, or two frames may be missing.
 	frame := 1 / 25.0
 	if f := info.Video.AvgFPS.Float(); f > 0 {
@@ -35,7 +29,7 @@ func (t *Tool) probeEnd(ctx context.Context, src Source, info Info, s probedStre
 	var seen packetEnds
 	var err error
 	for _, tail := range tails {
-		seen = packetEnds{video: s.Index, audio: -1, start: info.Start, frame: frame}
+		seen = packetEnds{video: info.Video.index, audio: -1, start: info.Start, frame: frame}
 		seen.line = seen.read
 		if info.HasAudio {
 			seen.audio = info.Audio.index
@@ -69,16 +63,14 @@ func (t *Tool) probeEnd(ctx context.Context, src Source, info Info, s probedStre
 	return info, nil
 }
 
-// readTail reads the first packets and those of the last seconds before end, or all of
-// them when that is not much more.
+// readTail reads the first packets and those of the last seconds, or all if that is as little.
 func (t *Tool) readTail(ctx context.Context, src Source, info Info, end, tail float64, seen *packetEnds) (whole bool, _ error) {
 	args := []string{
 		"-show_entries", "packet=stream_index,pts_time,dts_time,duration_time,flags:packet_side_data=side_data_type",
 		"-of", "compact=p=0",
 	}
 	if whole = info.Duration <= 2*tail; !whole {
-		// The second interval has an end, too, beyond all films: without one ffprobe 7 reads
-		// nothing of it.
+		// Without an end, here beyond all films, ffprobe 7 reads nothing of an interval.
 		args = append(args, "-read_intervals", "%+#8,"+strconv.FormatFloat(info.Start+end-tail, 'f', 3, 64)+"%+1000000")
 	}
 	return whole, t.ffprobe(ctx, src, seen, args...)

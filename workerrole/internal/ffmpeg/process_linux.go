@@ -22,20 +22,14 @@ func peakMemory(child *os.ProcessState) int64 {
 }
 
 // processorOf reports whether a thread of the process wants a processor, or is stopped, and
-// how much processor time the process has used. One that is gone wants none.
+// how much processor time its threads have used. One that is gone wants none.
 func processorOf(pid int) (wants bool, used time.Duration) {
-	process, err := procfs.NewProc(pid)
-	if err != nil {
-		return false, 0
-	}
-	whole, err1 := process.Stat()
-	threads, err2 := procfs.AllThreads(pid)
-	if err1 != nil || err2 != nil {
-		return false, 0
-	}
+	threads, _ := procfs.AllThreads(pid)
 	for _, thread := range threads {
-		stat, err := thread.Stat()
-		wants = wants || err == nil && (stat.State == "R" || stat.State == "T")
+		if stat, err := thread.Stat(); err == nil {
+			wants = wants || stat.State == "R" || stat.State == "T"
+			used += time.Duration(stat.CPUTime() * float64(time.Second))
+		}
 	}
-	return wants, time.Duration(whole.CPUTime() * float64(time.Second))
+	return wants, used
 }

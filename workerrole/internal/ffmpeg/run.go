@@ -3,7 +3,6 @@ package ffmpeg
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os/exec"
@@ -20,7 +19,6 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/cutroom/cutroom/shared/tracing"
 	"github.com/cutroom/cutroom/workerrole/internal/sandbox"
 )
 
@@ -48,14 +46,13 @@ const (
 )
 
 type command struct {
-	path    string
-	args    []string
-	dir     string    // working directory
-	source  Source    // for redaction
-	stdout  io.Writer // nil: it tells of its progress there
-	limits  limits
-	reads   []string         // files of ours, besides the source
-	sandbox *sandbox.Sandbox // nil: with limits only
+	path   string
+	args   []string
+	dir    string    // working directory
+	source Source    // for redaction
+	stdout io.Writer // nil: it tells of its progress there
+	limits limits
+	reads  []string // files of ours, besides the source
 }
 
 // rules are what the program may do besides using its processor time.
@@ -78,8 +75,7 @@ func (c command) rules(nice int) sandbox.Rules {
 	return r
 }
 
-// ffmpeg runs ffmpeg with options for all of it and a command line of ffmpeg-go. An error
-// says what was being done.
+// ffmpeg runs ffmpeg with global options and a command line of ffmpeg-go.
 func (t *Tool) ffmpeg(ctx context.Context, doing string, c command, line *ff.Stream, options ...string) (stderr string, err error) {
 	globals := []string{
 		"-nostdin", "-hide_banner", "-v", "error", "-y",
@@ -95,30 +91,21 @@ func (t *Tool) ffmpeg(ctx context.Context, doing string, c command, line *ff.Str
 
 var tracer = otel.Tracer("ffmpeg")
 
-// run is run in the sandbox, as a span when it belongs to a trace. The arguments are not
-// traced: they hold paths of the machine.
+// run starts the program in the sandbox and in a process group of its own, with an empty
+// environment and with limits, and waits for it. When ctx ends, the whole group is killed
+// and the cause of ctx is returned. A read of the source that failed fails the run, whatever
+// its status says. A span has no arguments: they hold paths of the machine.
 func (t *Tool) run(ctx context.Context, c command) (stderr string, err error) {
-	c.sandbox = t.sandbox
-	if !tracing.HasSpan(ctx) {
-		return run(ctx, c)
+	if trace.SpanContextFromContext(ctx).IsValid() {
+		var span trace.Span
+		ctx, span = tracer.Start(ctx, c.name(), trace.WithAttributes(attribute.String("process.executable.name", c.name())))
+		defer func() {
+			if err != nil {
+				span.SetStatus(codes.Error, err.Error())
+			}
+			span.End()
+		}()
 	}
-	ctx, span := tracer.Start(ctx, c.name(), trace.WithAttributes(attribute.String("process.executable.name", c.name())))
-	defer span.End()
-	if stderr, err = run(ctx, c); err != nil {
-		span.SetStatus(codes.Error, err.Error())
-	}
-	return stderr, err
-}
-
-// errOvertime says that a run took too long by the clock, though not too much processor
-// time. That may be the machine's doing, so it is no evidence about the bytes.
-var errOvertime = errors.New("by the clock")
-
-// run starts the program in a process group of its own with an empty
-// environment and with limits, and waits for it. When ctx ends, the whole group
-// is killed and the cause of ctx is returned. A read of the source that failed
-// fails the run, whatever its status says.
-func run(ctx context.Context, c command) (stderr string, _ error) {
 	overtime := fmt.Errorf("%s took more than %s %w", c.name(), c.limits.wall, errOvertime)
 	// That of a killed program is bounded: a program may also wait for ever.
 	ctx, cancel := context.WithTimeoutCause(ctx, c.limits.wall, &DependencyError{Kind: KilledChild, Err: overtime})
@@ -128,14 +115,25 @@ func run(ctx context.Context, c command) (stderr string, _ error) {
 	if s := c.source.served; s != nil {
 		defer context.AfterFunc(s.failed, func() { stop(s.trouble()) })()
 	}
-
-	cmd := exec.CommandContext(ctx, c.path, c.args...)
-	cmd.Dir = c.dir
-	cmd.Env = sandbox.Environment // no storage keys for a program that reads strangers' files
 	tooMuch := func() { stop(c.failed(-1, "it wrote too much")) }
 	var tail tailBuffer
+	cmd := exec.CommandContext(ctx, c.path, c.args...)
 	cmd.Stderr = &capped{Writer: &tail, left: maxStderr, over: tooMuch}
 	runs := RunsOf(ctx)
+	filled := c.watchDir(runs, tooMuch)
+	err = t.startAndWait(c, cmd, runs, tooMuch)
+	filled()
+	stderr = c.source.redact(tail.String())
+	if trouble := c.source.served.trouble(); trouble != nil {
+		return stderr, trouble
+	}
+	return stderr, c.judge(context.Cause(ctx), cmd.ProcessState, stderr, err)
+}
+
+// startAndWait runs cmd, of which all but its stderr is still to be set.
+func (t *Tool) startAndWait(c command, cmd *exec.Cmd, runs *Runs, tooMuch func()) error {
+	cmd.Dir = c.dir
+	cmd.Env = sandbox.Environment // no storage keys for a program that reads strangers' files
 	progress := newProgress(runs.Moved)
 	cmd.Stdout = c.stdout
 	if c.stdout == nil {
@@ -150,63 +148,24 @@ func run(ctx context.Context, c command) (stderr string, _ error) {
 	}
 	cmd.WaitDelay = 5 * time.Second
 
-	filled := c.watchDir(runs, tooMuch)
-	cageFailed, err := c.startAndWait(runs, cmd, progress)
-	filled()
-	stderr = c.source.redact(tail.String())
-	if cageErr := cageFailed(); cageErr != nil && ctx.Err() == nil {
-		return stderr, &DependencyError{Kind: HostDependency, Err: fmt.Errorf("starting %s in its sandbox: %w", c.name(), cageErr)}
-	}
-	if trouble := c.source.served.trouble(); trouble != nil {
-		return stderr, trouble
-	}
-	return stderr, c.judge(context.Cause(ctx), cmd, stderr, err)
-}
-
-// judge says what the end of a run means: err, and why the context has ended, if it has.
-func (c command) judge(cause error, cmd *exec.Cmd, stderr string, err error) error {
-	// What was too much is, also when the program ended well meanwhile.
-	if cause != nil && (err != nil || errors.As(cause, new(*RunError))) {
-		if errors.Is(cause, errOvertime) && c.limits.metCPU(cmd.ProcessState) {
-			return c.failed(-1, stderr)
-		}
-		return cause
-	}
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		err = fmt.Errorf("running %s: %w", c.name(), err)
-		if cmd.Process == nil {
-			err = &DependencyError{Kind: HostDependency, Err: err}
-		}
-		return err
-	}
-	if err != nil {
-		err = c.failed(exit.ExitCode(), stderr)
-	}
-	if trouble := environment(cmd.ProcessState, c.limits, stderr, err); trouble != nil {
-		return trouble
-	}
-	return err
-}
-
-// startAndWait runs cmd in the sandbox. The function tells whether the sandbox is why it failed.
-func (c command) startAndWait(runs *Runs, cmd *exec.Cmd, progress *progressWriter) (cageFailed func() error, err error) {
 	// The signal that ends a child with its parent is tied to the thread that
 	// started it, so that thread must live until the child has ended.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-
-	cageFailed, err = c.sandbox.Hold(cmd, c.rules(runs.Nice))
-	if err != nil {
-		return func() error { return err }, err
+	if err := t.sandbox.Hold(cmd, c.rules(runs.Nice)); err != nil {
+		return err
 	}
-	if err = cmd.Start(); err != nil {
-		return cageFailed, err
+	if err := cmd.Start(); err != nil {
+		return err
 	}
 	defer watchStarved(cmd.Process.Pid, starvedLook, starvedCPU, progress.moved.Load, progress.report)()
-	err = cmd.Wait()
-	runs.add(func(u *Usage) { u.add(cmd.ProcessState) })
-	return cageFailed, err
+	err := cmd.Wait()
+	runs.add(func(u *Usage) {
+		u.Runs++
+		u.CPU += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+		u.Memory = max(u.Memory, peakMemory(cmd.ProcessState))
+	})
+	return err
 }
 
 func (c command) failed(status int, stderr string) error {

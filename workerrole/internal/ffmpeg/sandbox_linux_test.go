@@ -87,7 +87,8 @@ func TestProgramsAreNice(t *testing.T) {
 		var out bytes.Buffer
 		ctx, runs := WithRuns(t.Context())
 		runs.Nice = by
-		_, err := run(ctx, command{path: script(t, "exec /usr/bin/nice\n"), stdout: &out, limits: anything, sandbox: trySandbox(t)})
+		tool := &Tool{sandbox: trySandbox(t)}
+		_, err := tool.run(ctx, command{path: script(t, "exec /usr/bin/nice\n"), stdout: &out, limits: anything})
 		if err == nil {
 			n, err = strconv.Atoi(strings.TrimSpace(out.String()))
 		}

@@ -41,8 +41,7 @@ func Serve(ctx context.Context, size int64, open func() io.ReadSeeker) (Source, 
 		Handler: s, ReadHeaderTimeout: 10 * time.Second,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			// What waits in the system's buffer, up to 4 MB, is often read in vain:
-			// ffmpeg reads a little and goes elsewhere.
+			// What waits in the system's buffer, up to 4 MB, is often read in vain.
 			if tcp, ok := c.(*net.TCPConn); ok {
 				_ = tcp.SetWriteBuffer(writeBuffer)
 			}
@@ -61,8 +60,7 @@ type served struct {
 	size int64
 	open func() io.ReadSeeker
 
-	left    atomic.Int64 // bytes that may still be read; see bound
-	tooMuch error        // what a read beyond them fails with
+	left atomic.Int64 // bytes that may still be read: a read beyond them is tooMuchMetadata
 
 	failed context.Context // ends with the first read that failed, which is its cause
 	fail   context.CancelCauseFunc
@@ -74,48 +72,30 @@ func (s *served) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/octet-stream") // else its first bytes are read to find out
-	in := &recordingTransport{ReadSeeker: s.open(), served: s}
-	http.ServeContent(w, r, "", time.Time{}, in)
-	if in.err == nil { // an error of w is ffmpeg's, which has gone or seeks
-		return
-	}
-	if r.Context().Err() == nil {
-		err := in.err
-		if !errors.As(err, new(*video.Failure)) { // which says that the source is to blame
-			err = &DependencyError{Kind: SourceDependency, Err: err}
-		}
-		s.fail(err)
-	}
-	panic(http.ErrAbortHandler) // breaks the connection
+	// A read that failed leaves the answer too short, which breaks the connection.
+	http.ServeContent(w, r, "", time.Time{}, &recordingReader{s.open(), s, r.Context()})
 }
 
-// bound lets no more than so many bytes be read until the returned function is called:
-// a read beyond them fails, with that error.
-func (s *served) bound(bytes int64, tooMuch error) (unbound func()) {
-	if s == nil {
-		return func() {}
-	}
-	s.tooMuch = tooMuch
-	s.left.Store(bytes)
-	return func() { s.left.Store(math.MaxInt64) }
-}
-
-// recordingTransport keeps the error of a reader apart from that of the writer behind it.
-type recordingTransport struct {
+// recordingReader tells the source of reads that failed while ffmpeg waited for them.
+type recordingReader struct {
 	io.ReadSeeker
-	served *served
-	err    error
+	served  *served
+	waiting context.Context
 }
 
-func (n *recordingTransport) Read(p []byte) (int, error) {
-	k, err := n.ReadSeeker.Read(p)
-	if n.served.left.Add(-int64(k)) < 0 {
-		err = n.served.tooMuch
+func (r *recordingReader) Read(p []byte) (int, error) {
+	n, err := r.ReadSeeker.Read(p)
+	if r.served.left.Add(-int64(n)) < 0 {
+		err = tooMuchMetadata()
 	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		n.err = err
+	if err != nil && !errors.Is(err, io.EOF) && r.waiting.Err() == nil {
+		why := err
+		if !errors.As(err, new(*video.Failure)) { // which says that the source is to blame
+			why = &DependencyError{Kind: SourceDependency, Err: err}
+		}
+		r.served.fail(why)
 	}
-	return k, err
+	return n, err
 }
 
 // trouble returns what became of the reads so far: nil when all went well.

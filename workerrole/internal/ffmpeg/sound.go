@@ -19,8 +19,7 @@ const (
 	AudioBitRate  = 128_000 // bits per second
 )
 
-// SoundFile is the file that Sound writes in SoundJob.Dir: a fragmented MP4 whose
-// packets are to be taken out.
+// SoundFile is what Sound writes in SoundJob.Dir: a fragmented MP4, for its packets.
 const SoundFile = "sound.mp4"
 
 // SoundJob is one run of ffmpeg over a range of the audio stream that is heard. Times
@@ -33,8 +32,7 @@ type SoundJob struct {
 	Pad    int64  // a track that ends before this is filled with silence up to it
 }
 
-// runUp is how long before it is needed sound must be decoded, in seconds: the first frames
-// after a seek lack what went before them.
+// runUp is how many seconds are decoded in vain: the first frames after a seek are wrong.
 const runUp = 0.5
 
 // second is the second of the source from which on decoded sound is needed. A
@@ -52,16 +50,18 @@ func (j SoundJob) second() int64 { return max(0, j.From-video.AACPacket) / video
 // the source change.
 func (t *Tool) Sound(ctx context.Context, job SoundJob) (end int64, err error) {
 	at := float64(job.second()) - runUp
-	grid, canSeek, err := t.soundGrid(ctx, job, at)
-	if err != nil {
-		return 0, err
+	grid, canSeek := soundGrid{}, true // an MP4 counts samples
+	if at > 0 && job.Source.Demuxer == RemuxedDemuxer {
+		if grid, canSeek, err = t.soundGrid(ctx, job); err != nil {
+			return 0, err
+		}
 	}
-	margin := at // from the start of the source
-	if canSeek {
-		margin = 1
+	margin := 1.0
+	if !canSeek {
+		margin = at // from the start of the source
 	}
 	var list frameList
-	for ; ; margin *= 4 { // damaged before the range, a long gap, or no index: from further back
+	for ; ; margin *= 4 { // damaged before the range, a late start, a long gap: from further back
 		list, err = t.decodeSound(ctx, job, at-margin, grid)
 		missing := errors.As(err, new(*RunError)) || err == nil && !list.beginsBy(job.second())
 		if !missing || margin >= at {
@@ -87,9 +87,8 @@ const (
 	placedFile  = "placed.pcm"  // the range, without gaps
 )
 
-// longestRunUp is how many samples before a range are written down with it. Where more
-// must be decoded, because samples have to be counted from the start, a filter counts them
-// and drops them: those of hours would fill the disk.
+// longestRunUp is how many samples before a range are written down with it. A filter counts
+// and drops more, where they are counted from the start: hours of them would fill the disk.
 const longestRunUp = 10 * video.SampleRate
 
 // decodeSound decodes a range, from a second of the source on; 0 or less means its start.
@@ -130,8 +129,7 @@ func (t *Tool) encodeSound(ctx context.Context, job SoundJob) error {
 	return err
 }
 
-// soundInput opens the sound of a source that is heard, as one stream whose channels have
-// names.
+// soundInput opens the sound that is heard, as one stream whose channels have names.
 func (t *Tool) soundInput(src Source, seek float64) *ff.Stream {
 	in := t.guard(src)
 	in["threads"] = "1"

@@ -30,9 +30,8 @@ const (
 type Source struct {
 	// URL is the path of a local file, or the address that Serve made.
 	URL string
-	// Demuxer is ffmpeg's name of the container as the probe found it. Pinning
-	// it means that a later change of the bytes cannot reach another demuxer.
-	// Empty before the probe.
+	// Demuxer is ffmpeg's name of the container, empty before the probe. After it, bytes
+	// that change cannot reach another demuxer.
 	Demuxer string
 
 	// Heard is what of its sound is heard.
@@ -55,8 +54,7 @@ func (s Source) size() int64 {
 	return 0
 }
 
-// input is the source in ffmpeg's words: "file:" keeps a path from being read
-// as an option or as another protocol.
+// input is the source in ffmpeg's words: "file:" keeps a path from being anything else.
 func (s Source) input() string {
 	if s.remote() {
 		return s.URL
@@ -71,8 +69,7 @@ func absolute(path string) string {
 	return path
 }
 
-// guard returns the options that stand before every input of ffmpeg and
-// ffprobe, without exception.
+// guard returns the options before every input of ffmpeg and ffprobe, without exception.
 func (t *Tool) guard(s Source) ff.KwArgs {
 	kw := ff.KwArgs{
 		"protocol_whitelist": "file",
@@ -83,21 +80,18 @@ func (t *Tool) guard(s Source) ff.KwArgs {
 	if s.Demuxer != "" {
 		kw["f"] = s.Demuxer
 	}
-	if !s.remote() {
-		return kw
+	if s.remote() {
+		kw["protocol_whitelist"] = "http,tcp"
 	}
-	kw["protocol_whitelist"] = "http,tcp"
 	return kw
 }
 
-// trusted returns the guards for a file that we made ourselves: the same, for
-// local fragmented MP4 and MP4 only.
+// trusted returns the guards for a file that we made ourselves, which is a local MP4.
 func trusted() ff.KwArgs {
 	return ff.KwArgs{"protocol_whitelist": "file", "format_whitelist": "mov", "f": "mov"}
 }
 
-// redact removes the source's address, which lets its reader in, and its path
-// from text that ffmpeg wrote.
+// redact takes the source's path, or its address, which lets its reader in, out of messages.
 func (s Source) redact(text string) string {
 	if s.URL == "" {
 		return text

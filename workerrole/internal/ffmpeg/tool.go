@@ -25,9 +25,7 @@ type Tool struct {
 	FFprobe string // absolute path
 	Version string // as the program prints it: "5.1.9-0+deb12u1"
 
-	// HasToneMap says that the filters zscale and tonemap exist, so that HDR
-	// sources can be shown on ordinary screens.
-	HasToneMap bool
+	HasToneMap bool // it can show HDR on ordinary screens
 
 	decodes map[string]bool  // by the name of the codec
 	sandbox *sandbox.Sandbox // what holds the programs
@@ -92,8 +90,7 @@ func find(path, name string) (string, error) {
 	return found, nil
 }
 
-// names returns the second column of one of ffmpeg's lists, the names, where the first
-// column has a prefix.
+// names returns the second column of one of ffmpeg's lists, where the first has a prefix.
 func (t *Tool) names(ctx context.Context, list, prefix string) (map[string]bool, error) {
 	out, err := t.ask(ctx, t.FFmpeg, "-hide_banner", list)
 	if err != nil {
@@ -108,8 +105,7 @@ func (t *Tool) names(ctx context.Context, list, prefix string) (map[string]bool,
 	return names, nil
 }
 
-// Check starts both programs, as each step does. That they cannot be started is trouble of
-// kind "host".
+// Check starts both programs. That they cannot be started is trouble of kind "host".
 func (t *Tool) Check(ctx context.Context) error {
 	for _, program := range []string{t.FFprobe, t.FFmpeg} {
 		if _, err := t.ask(ctx, program, "-version"); err != nil {

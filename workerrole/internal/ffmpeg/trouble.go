@@ -1,11 +1,16 @@
 package ffmpeg
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"syscall"
+
+	"github.com/cutroom/cutroom/workerrole/internal/sandbox"
 )
 
 // Kinds of trouble: what a run met that says nothing about the bytes.
@@ -27,8 +32,7 @@ func (e *DependencyError) Error() string { return e.Err.Error() }
 
 func (e *DependencyError) Unwrap() error { return e.Err }
 
-// Dependency returns the kind. The code that decides about retries asks for this method
-// with errors.As, and need not know this package.
+// Dependency returns the kind, also to code that does not know this package.
 func (e *DependencyError) Dependency() string { return e.Kind }
 
 // fullDisk is what strerror says of ENOSPC and EDQUOT, at the end of a line. It
@@ -39,34 +43,44 @@ var fullDisk = regexp.MustCompile(`(?m): (No space left on device|Disk quota exc
 // signalled is ffmpeg's (5.1) exit status after a signal that it caught.
 const signalled = 255
 
-// environment turns the end of a run into trouble, or returns nil when the run
-// ended by itself, whatever its status. err is what the run ended with.
-func environment(state *os.ProcessState, l limits, stderr string, err error) error {
-	if fullDisk.MatchString(stderr) {
-		if err == nil {
-			err = errors.New("writing a local file: no space left on device")
+// errOvertime: a run took too long by the clock, which may be the machine's doing.
+var errOvertime = errors.New("by the clock")
+
+// foreign are signals of a system that is out of memory, or of an operator. A program that
+// crashes, or meets one of our limits, gets another.
+var foreign = []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}
+
+// judge says what the end of a run means: err, and why the context has ended, if it has.
+func (c command) judge(cause error, state *os.ProcessState, stderr string, err error) error {
+	// What was too much is, also when the program ended well meanwhile.
+	if cause != nil && (err != nil || errors.As(cause, new(*RunError))) {
+		if errors.Is(cause, errOvertime) && c.limits.metCPU(state) {
+			return c.failed(-1, stderr)
 		}
-		return surroundings(DiskDependency, err)
+		return cause
 	}
-	if l.metCPU(state) {
-		return nil // our limit, whatever signal it ended with
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return surroundings(HostDependency, fmt.Errorf("running %s: %w", c.name(), err))
 	}
-	status, ok := state.Sys().(syscall.WaitStatus)
-	if ok && status.Signaled() && foreign(status.Signal()) || state.ExitCode() == signalled {
+	if err != nil {
+		err = c.failed(exit.ExitCode(), stderr)
+	}
+	status, _ := state.Sys().(syscall.WaitStatus)
+	switch {
+	case fullDisk.MatchString(stderr):
+		return surroundings(DiskDependency, cmp.Or(err, error(syscall.ENOSPC)))
+	case state.ExitCode() == sandbox.FailedStatus:
+		return surroundings(HostDependency, err)
+	case c.limits.metCPU(state): // our limit, whatever signal it ended with
+		return err
+	case status.Signaled() && slices.Contains(foreign, status.Signal()), state.ExitCode() == signalled:
 		return surroundings(KilledChild, err)
 	}
-	return nil
+	return err
 }
 
-// surroundings hides the RunError in err: the code that finds one takes it for
-// evidence about the bytes.
+// surroundings hides the RunError in err, which would be evidence about the bytes.
 func surroundings(kind string, err error) error {
 	return &DependencyError{Kind: kind, Err: errors.New(err.Error())}
-}
-
-// foreign reports whether a signal came from outside: from the system that is
-// out of memory, or from an operator who stops programs. A program that crashes, or
-// meets one of our limits, is sent another by its own doing.
-func foreign(signal syscall.Signal) bool {
-	return slices.Contains([]syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}, signal)
 }

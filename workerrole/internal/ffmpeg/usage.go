@@ -2,16 +2,14 @@ package ffmpeg
 
 import (
 	"context"
-	"os"
 	"sync"
 	"time"
 )
 
 // Runs are the programs that run below one context. Fields are set before the first starts.
 type Runs struct {
-	// Nice lets the programs leave the processor to others when cores are short: from 0 to
-	// 19, it is added to their priority as nice(1) does it. On a machine with nothing else
-	// to do it costs nothing.
+	// Nice, from 0 to 19, is added to the priority of programs as nice(1) does it, so that
+	// they leave the processor to others when cores are short.
 	Nice int
 	// Moved is called, also by several goroutines at once, whenever the work of a program
 	// has moved, and while a program waits for a processor.
@@ -27,12 +25,11 @@ type Usage struct {
 	// CPU is processor time, in user and in system mode: of ffmpeg and ffprobe, and not of
 	// this process, whose threads serve several items at once.
 	CPU time.Duration
-	// Memory is the most that one program had in memory at once, in bytes: 0 where the
-	// system does not say. A program in the sandbox begins as a copy of this one, so it is
-	// never less than that copy takes.
+	// Memory is the most that one program had in memory at once, in bytes, or the copy of this
+	// one as which it begins in the sandbox. 0 where the system does not say.
 	Memory int64
-	// Disk is the most that a directory with what a program wrote held, in bytes, as often
-	// as it was looked at: four times a second, and at the end of each run.
+	// Disk is the most that a program's directory held, in bytes, as often as it was looked
+	// at: four times a second, and at the end of each run.
 	Disk int64
 }
 
@@ -63,10 +60,4 @@ func (r *Runs) add(change func(*Usage)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	change(&r.usage)
-}
-
-func (u *Usage) add(child *os.ProcessState) {
-	u.Runs++
-	u.CPU += child.UserTime() + child.SystemTime()
-	u.Memory = max(u.Memory, peakMemory(child))
 }

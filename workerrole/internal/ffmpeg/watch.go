@@ -2,7 +2,9 @@ package ffmpeg
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"maps"
 	"os"
 	"strings"
 	"sync"
@@ -35,9 +37,8 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// firstFrameLimit is how long ffmpeg may read and decode without writing
-// anything and still count as moving: a seek that must start far before the
-// chunk produces nothing for a while.
+// firstFrameLimit is how long ffmpeg may read and decode without writing anything and still
+// count as moving: decoding may start far before the chunk.
 const firstFrameLimit = 5 * time.Minute
 
 // progressWriter reads the key=value lines of -progress.
@@ -45,15 +46,12 @@ type progressWriter struct {
 	lineWriter
 	report    func()
 	start     time.Time
-	now, last progress
-	moved     atomic.Int64 // how often the work has moved
+	now, last map[string]string // what ffmpeg says about its work
+	moved     atomic.Int64      // how often the work has moved
 }
 
-// progress is what ffmpeg says about its work so far.
-type progress struct{ frames, outTime, bytes string }
-
 func newProgress(report func()) *progressWriter {
-	w := &progressWriter{report: report, start: time.Now()}
+	w := &progressWriter{report: report, start: time.Now(), now: map[string]string{}}
 	w.line = w.read
 	return w
 }
@@ -61,18 +59,13 @@ func newProgress(report func()) *progressWriter {
 func (w *progressWriter) read(line string) {
 	key, value, _ := strings.Cut(line, "=")
 	switch key {
-	case "frame":
-		w.now.frames = value
-	case "out_time_us":
-		w.now.outTime = value
-	case "total_size":
-		w.now.bytes = value
+	case "frame", "out_time_us", "total_size":
+		w.now[key] = value
 	case "progress": // the end of a report
-		// ffmpeg's loop reports after each packet it handled, so before the first frame a
-		// report in itself means that work moves.
-		waiting := (w.now.frames == "" || w.now.frames == "0") && time.Since(w.start) < firstFrameLimit
-		if w.now != w.last || waiting {
-			w.last = w.now
+		// ffmpeg's loop reports after packets, so before the first frame a report is movement.
+		waiting := cmp.Or(w.now["frame"], "0") == "0" && time.Since(w.start) < firstFrameLimit
+		if waiting || !maps.Equal(w.now, w.last) {
+			w.last = maps.Clone(w.now)
 			w.moved.Add(1)
 			w.report()
 		}
@@ -82,54 +75,47 @@ func (w *progressWriter) read(line string) {
 const (
 	// starvedLook is the pause between two looks at a program.
 	starvedLook = 5 * time.Second
-	// starvedCPU is how much processor time a program may use up without moving. With
-	// less it may be healthy: no chunk needs so much for its next frame.
+	// starvedCPU is processor time without moving that is more than any next frame takes.
 	starvedCPU = 30 * time.Second
 )
 
 // watchStarved calls alive while a program wants a processor and has used little since it
-// moved last. On a machine that is busy with other things a program of low priority may get
-// none for minutes, and that is not the film's fault: it has not stalled. Of a program that
-// waits for anything else, or computes and does not move, nothing is said. It returns what
-// ends the watch.
+// moved last: on a busy machine one of low priority may get none for minutes, and has not
+// stalled. One that waits for anything else, or computes and does not move, has. It returns
+// what ends the watch.
 func watchStarved(pid int, pause, most time.Duration, moved func() int64, alive func()) (end func()) {
 	moves, base := int64(-1), time.Duration(0)
-	return every(pause, func() bool {
+	return every(pause, func() {
 		wants, used := processorOf(pid)
 		if n := moved(); n != moves {
 			moves, base = n, used
 		} else if wants && used-base < most {
 			alive()
 		}
-		return true
 	})
 }
 
 const (
-	// lookEvery is how often a run's directory is looked at. It bounds what a run can
-	// write beyond its limit.
+	// lookEvery bounds what a run can write beyond its limit.
 	lookEvery = 250 * time.Millisecond
 	// maxEntries is how many files a run may make: each takes room, too.
 	maxEntries = 1000
 )
 
-// watchDir calls over when the run's directory has grown by more than the run may write,
-// in all files together: the system limits each file on its own only. The returned
-// function ends the watch with a last look, and must be called before what over does
-// is read.
+// watchDir calls over, perhaps several times, when the run's directory has grown by more than
+// the run may write in all files, of which the system limits each alone. The returned function
+// ends the watch with a last look: call it before what over does is read.
 func (c command) watchDir(runs *Runs, over func()) (end func()) {
 	if c.dir == "" {
 		return func() {}
 	}
 	before, entries := usage(c.dir)
-	look := func() (more bool) {
+	look := func() {
 		bytes, n := usage(c.dir)
 		runs.add(func(u *Usage) { u.Disk = max(u.Disk, bytes) })
 		if bytes-before > c.limits.file || n-entries > maxEntries {
 			over()
-			return false
 		}
-		return true
 	}
 	stop := every(lookEvery, look)
 	return func() {
@@ -138,9 +124,8 @@ func (c command) watchDir(runs *Runs, over func()) (end func()) {
 	}
 }
 
-// every calls look at each tick, until it wants no more or the returned function is called,
-// which waits for a call under way.
-func every(pause time.Duration, look func() (more bool)) (stop func()) {
+// every calls look at each tick, until stop is called, which waits for a call under way.
+func every(pause time.Duration, look func()) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var looking sync.WaitGroup
 	looking.Go(func() {
@@ -149,9 +134,7 @@ func every(pause time.Duration, look func() (more bool)) (stop func()) {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				if !look() {
-					return
-				}
+				look()
 			}
 		}
 	})

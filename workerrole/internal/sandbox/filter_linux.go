@@ -37,8 +37,7 @@ var allowed = [][]string{
 	},
 }
 
-// allowedWith are calls that are allowed if their arguments are so. Of two lines for a
-// call either is enough.
+// allowedWith are allowed if their arguments are so. Of two lines for a call one is enough.
 var allowedWith = []seccomp.NameWithConditions{
 	{Name: "clone", Conditions: seccomp.ArgumentConditions{{Argument: 0, Operation: seccomp.BitsSet, Value: unix.CLONE_THREAD}}},
 	// Names of threads and memory; not, for one, that it may outlive its worker.

@@ -42,10 +42,13 @@ func ParseMode(text string) (Mode, error) {
 	return "", fmt.Errorf("%q is not required, try or off", text)
 }
 
-// Rules are what a program may do. Zero allows nothing, except for limits, where it means
-// no limit.
+// FailedStatus is the exit status of a program that could not be held or started. It has said
+// why on its stderr. ffmpeg has no such status.
+const FailedStatus = 125
+
+// Rules are what a program may do. Zero allows nothing; a limit of zero is none.
 type Rules struct {
-	Read    []string // files and directories, with what is in them; may be missing
+	Read    []string // files, also those in directories; may be missing
 	Write   []string // directories, with what is in them; must exist
 	Connect int      // TCP port, at whatever address: Landlock knows no addresses
 
@@ -57,8 +60,7 @@ type Rules struct {
 	LimitsOnly bool // the rest is not looked at: set by Hold
 }
 
-// Sandbox holds programs. The zero value and nil set limits only. It is safe for concurrent
-// use.
+// Sandbox holds programs, also several at once. The zero value and nil set limits only.
 type Sandbox struct {
 	holds   []string // what this kernel has
 	missing []string // what programs are not held back from

@@ -2,14 +2,13 @@ package sandbox
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 	"unsafe"
 
@@ -21,11 +20,6 @@ import (
 const (
 	// marker is the name by which a process knows that it is the copy.
 	marker = "cutroom-sandbox"
-	// reportFile is where the copy says why it could not become the program. It is
-	// closed when it did.
-	reportFile = 3
-	// failedStatus is the copy's exit status then.
-	failedStatus = 125
 	// maxFiles is how many files a program may have open.
 	maxFiles = 256
 	// threadStack is how much of its addresses each thread of a program takes.
@@ -69,35 +63,20 @@ func (c *Sandbox) look() {
 	}
 }
 
-// Hold changes a command that has not been started: it will be held, or fail to start.
-// The function tells, when the command has ended or did not start, whether the sandbox was
-// the reason; it must be called.
-func (c *Sandbox) Hold(cmd *exec.Cmd, r Rules) (failed func() error, _ error) {
+// Hold changes a command that has not been started: it will be held, or end with
+// [FailedStatus].
+func (c *Sandbox) Hold(cmd *exec.Cmd, r Rules) error {
 	r.LimitsOnly = c == nil || !c.enabled
 	spec, err := json.Marshal(r)
 	if err != nil {
-		return nil, fmt.Errorf("describing the sandbox: %w", err)
-	}
-	report, write, err := os.Pipe()
-	if err != nil {
-		return nil, fmt.Errorf("making the sandbox: %w", err)
+		return fmt.Errorf("describing the sandbox: %w", err)
 	}
 	cmd.Args = append([]string{marker, string(spec), cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = "/proc/self/exe"
-	cmd.ExtraFiles = []*os.File{write} // becomes reportFile
-	return func() error {
-		_ = write.Close()
-		defer func() { _ = report.Close() }()
-		why, err := io.ReadAll(io.LimitReader(report, 1<<10))
-		if err != nil || len(why) == 0 {
-			return err
-		}
-		return errors.New(string(why))
-	}, nil
+	return nil
 }
 
-// Hide keeps other processes of the same user from reading this one's environment and
-// memory.
+// Hide keeps other processes of the user from reading this one's environment and memory.
 func Hide() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("hiding the environment: %w", err)
@@ -110,10 +89,8 @@ func init() {
 	if len(os.Args) < 3 || os.Args[0] != marker {
 		return
 	}
-	syscall.CloseOnExec(reportFile)
-	err := become(os.Args[1], os.Args[2:])
-	_, _ = fmt.Fprintf(os.NewFile(reportFile, "report"), "%v", err)
-	os.Exit(failedStatus)
+	fmt.Fprintln(os.Stderr, become(os.Args[1], os.Args[2:]))
+	os.Exit(FailedStatus)
 }
 
 // become gives up rights and turns this process into the program that args begin with.
@@ -157,11 +134,11 @@ func become(spec string, args []string) error {
 	return fmt.Errorf("starting %s: %w", args[0], errno)
 }
 
-// giveUpRights leaves the program and what it executes no more rights than it has, and no
-// capability of root but those that open files, which
-// Landlock bounds: scratch may lie below a directory of another user. And it leaves no file
-// of ours but the three that it is given. A worker without capabilities has none to give
-// up, and an old kernel cannot close a range of files: both errors are ignored.
+// giveUpRights leaves the program and what it executes no more rights than it has, no
+// capability of root but those that open files, which Landlock bounds (scratch may lie below
+// a directory of another user), and no file of ours but the standard three. A worker without
+// capabilities has none to give up, and an old kernel cannot close a range of files: both
+// errors are ignored.
 func giveUpRights() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("giving up new privileges: %w", err)
@@ -171,7 +148,7 @@ func giveUpRights() error {
 			_ = unix.Prctl(unix.PR_CAPBSET_DROP, right, 0, 0, 0)
 		}
 	}
-	_ = unix.CloseRange(reportFile+1, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
+	_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
 	return nil
 }
 
@@ -199,29 +176,18 @@ func limit(r Rules) error {
 }
 
 // confine leaves the program the files and the port that it needs, as far as the
-// kernel's version of Landlock goes.
+// kernel's version of Landlock goes. What it may read it need not list.
 func confine(r Rules, program string) error {
-	if version, err := abi.LandlockGetABIVersion(); err != nil || version < 1 {
-		return nil // Open has said so
-	}
 	if real, err := filepath.EvalSymlinks(program); err == nil {
 		program = real
 	}
-	var rules []landlock.Rule
 	// The libraries of a program that was installed elsewhere lie beside its folder.
-	read := append([]string{program, filepath.Join(filepath.Dir(filepath.Dir(program)), "lib")}, libraries...)
-	for _, path := range append(read, r.Read...) {
-		info, err := os.Stat(path)
-		if err != nil {
-			continue // the program will say so, if it needs it
-		}
-		if info.IsDir() {
-			rules = append(rules, landlock.RODirs(path))
-		} else {
-			rules = append(rules, landlock.ROFiles(path))
-		}
+	read := slices.Concat([]string{program, filepath.Join(filepath.Dir(filepath.Dir(program)), "lib")}, libraries, r.Read)
+	rules := []landlock.Rule{
+		landlock.ROFiles(read...).IgnoreIfMissing(), // the program will say so, if it needs one
+		landlock.PathAccess(plainFiles, r.Write...),
+		landlock.RWFiles("/dev/null").IgnoreIfMissing(),
 	}
-	rules = append(rules, landlock.PathAccess(plainFiles, r.Write...), landlock.RWFiles("/dev/null").IgnoreIfMissing())
 	if r.Connect > 0 {
 		rules = append(rules, landlock.ConnectTCP(uint16(r.Connect)))
 	}
