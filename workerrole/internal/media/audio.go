@@ -27,23 +27,16 @@ type Portion struct {
 }
 
 const (
-	// preroll is how many packets before its first one a portion is encoded
-	// from. They are dropped: from then on the encoder does what it would do if
-	// it had run from the start, and a seam is as good as any other place. What
-	// takes it longest is to find how coarse it has to be for the bit rate:
-	// after 16 packets, or 64, two sides that differ still had several times
-	// the usual error.
-	preroll = 128
-	// lookahead is how many packets beyond its last one it is encoded to: the
-	// encoder looks ahead.
-	lookahead = 2
+	// preroll is how many packets before its first one a portion is encoded from. They
+	// are dropped: from then on the encoder does what it would do if it had run from the
+	// start. After 16, or 64, two sides that differ still had several times the usual error.
+	preroll   = 128
+	lookahead = 2 // packets beyond its last one: the encoder looks ahead
 	// shortestAudio is the length below which a last segment is dropped: the
 	// priming samples of AAC shift it out of its own time, and players then
 	// wait for ever for something to fill the gap.
 	shortestAudio = video.SampleRate / 10 // samples
-	// unheard is how many seconds of sound may be missing at the end and not be missed: a
-	// packet that was cut, or two.
-	unheard = 0.5
+	unheard       = 0.5                   // seconds that may be missing at the end: a packet that was cut, or two
 )
 
 // The lengths of portions, in segments. The first is what a viewer needs to
@@ -55,8 +48,7 @@ const (
 	portionGrowth  = 3
 )
 
-// portions cuts a track of the given length. A short rest joins the portion
-// before it.
+// portions cuts a track. A short rest joins the portion before it.
 func portions(seconds float64) []video.SoundPortion {
 	samples := int64(math.Ceil(seconds * video.SampleRate))
 	total := 1
@@ -75,32 +67,26 @@ func portions(seconds float64) []video.SoundPortion {
 	return list
 }
 
-// EncodePortion encodes one portion of the audio track into dir, which must exist.
-// Any worker can do any portion at any time: the segments of neighbours join
-// without a gap, a click or a shift. A track that ends before the video, or holds
-// nothing at all, is filled with silence: a player would stop where it ends. A
-// portion beyond the end of a track that is shorter than its container says has
-// no segments.
+// EncodePortion encodes one portion of the audio track into dir, which must exist. Any
+// worker can do any portion at any time: neighbours join without a gap, a click or a shift.
+// A track that ends before the video is filled with silence: a player would stop where it
+// ends. A portion beyond the end of a longer one has no segments.
 //
 // A *video.Failure says that the sound is broken; any other error may pass.
 // Repeating the call gives the same bytes (Q8, Q16c).
 func EncodePortion(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int, dir string) (Portion, error) {
-	p := plan.Sound[index]
-	s := segmentRange{first: p.First, end: p.End}
-	if s.last = index == len(plan.Sound)-1; s.last {
-		s.end += longestPortion // a track that goes on beyond its promise is cut off there
+	p, last := plan.Sound[index], index == len(plan.Sound)-1
+	if last {
+		p.End += longestPortion // a track that goes on beyond its promise is cut off there
 	}
-	return s.encode(ctx, tool, src, plan, dir)
+	made, end, err := encodePortion(ctx, tool, src, plan, p, dir)
+	made.Truncated = last && float64(end)/video.SampleRate < plan.SoundSeconds-unheard
+	return made, err
 }
 
-// segmentRange is a run of segments to be made in one go.
-type segmentRange struct {
-	first, end int  // segments, half-open
-	last       bool // it is to hold the end of the track
-}
-
-func (s segmentRange) encode(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, dir string) (Portion, error) {
-	from, to := video.SoundPacket(s.first), video.SoundPacket(s.end)
+// encodePortion also returns where the decoded sound ends, in samples of the track.
+func encodePortion(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, p video.SoundPortion, dir string) (made Portion, end int64, _ error) {
+	from, to := video.SoundPacket(p.First), video.SoundPacket(p.End)
 	start := max(0, from-preroll-1) // packet n is made of the samples of packets n-1 and n
 	job := ffmpeg.SoundJob{
 		Source: src, Dir: dir,
@@ -109,23 +95,22 @@ func (s segmentRange) encode(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.
 	}
 	end, err := tool.Sound(ctx, job)
 	if errors.As(err, new(*ffmpeg.RunError)) {
-		return Portion{}, video.Fail(video.CorruptMedia, "The sound cannot be decoded.")
+		err = video.Fail(video.CorruptMedia, "The sound cannot be decoded.")
 	}
 	if err != nil {
-		return Portion{}, err
+		return made, end, err
 	}
 	packets, err := readPackets(filepath.Join(dir, ffmpeg.SoundFile))
 	if err != nil {
-		return Portion{}, err
+		return made, end, err
 	}
 	packets = packets[min(len(packets), int(from-start)):]
 	// Up to the end of the video nothing may be missing.
 	if want := min(to, job.Pad/video.AACPacket) - from; int64(len(packets)) < want {
-		return Portion{}, fmt.Errorf("encoding sound: %d packets came out, %d are needed", len(packets), want)
+		return made, end, fmt.Errorf("encoding sound: %d packets came out, %d are needed", len(packets), want)
 	}
-	made, err := s.write(packets, filepath.Join(dir, "audio.m4s"))
-	made.Truncated = s.last && float64(end)/video.SampleRate < plan.SoundSeconds-unheard
-	return made, err
+	made, err = writePortion(p, packets, filepath.Join(dir, "audio.m4s"))
+	return made, end, err
 }
 
 // readPackets takes the packets out of what ffmpeg wrote.
@@ -146,17 +131,17 @@ func readPackets(path string) (packets []mp4.FullSample, _ error) {
 	return packets, nil
 }
 
-// write makes segments of packets, of which the first is that of the range.
-func (s segmentRange) write(packets []mp4.FullSample, path string) (Portion, error) {
-	made := Portion{Path: path, Part: video.AudioPart{First: s.first, Codecs: "mp4a.40.2", Channels: ffmpeg.AudioChannels}}
+// writePortion makes segments of packets, of which the first is that of the portion.
+func writePortion(p video.SoundPortion, packets []mp4.FullSample, path string) (Portion, error) {
+	made := Portion{Path: path, Part: video.AudioPart{First: p.First, Codecs: "mp4a.40.2", Channels: ffmpeg.AudioChannels}}
 	var out bytes.Buffer
-	if s.first == 0 {
+	if p.First == 0 {
 		if err := writeInit(&out); err != nil {
-			return made, err
+			return made, fmt.Errorf("writing the init segment of audio: %w", err)
 		}
 		made.Part.Init = video.Range{Length: int64(out.Len())}
 	}
-	for segment, from := s.first, video.SoundPacket(s.first); segment < s.end; segment++ {
+	for segment, from := p.First, video.SoundPacket(p.First); segment < p.End; segment++ {
 		n := min(int(video.SoundPacket(segment+1)-from), len(packets))
 		offset := int64(out.Len())
 		samples, err := writeSegment(&out, segment, from, packets[:n])
@@ -178,21 +163,17 @@ func (s segmentRange) write(packets []mp4.FullSample, path string) (Portion, err
 	return made, nil
 }
 
-// writeInit writes the init segment of every audio rendition. Its edit list says
-// that the first packet is priming and is not heard.
+// writeInit writes the init segment. Its edit list drops the first packet, which is priming.
 func writeInit(out *bytes.Buffer) error {
 	init := mp4.CreateEmptyInit()
 	trak := init.AddEmptyTrack(video.SampleRate, "audio", "und")
 	if err := trak.SetAACDescriptor(aac.AAClc, video.SampleRate); err != nil {
-		return fmt.Errorf("describing the audio track: %w", err)
+		return err
 	}
 	edit := &mp4.EdtsBox{}
 	edit.AddChild(&mp4.ElstBox{Entries: []mp4.ElstEntry{{MediaTime: video.AACPacket, MediaRateInteger: 1}}})
 	trak.AddChild(edit)
-	if err := init.Encode(out); err != nil {
-		return fmt.Errorf("writing the init segment of audio: %w", err)
-	}
-	return nil
+	return init.Encode(out)
 }
 
 // writeSegment writes one segment and returns its length in samples.

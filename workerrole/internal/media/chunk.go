@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"image"
 	"image/jpeg"
 	"io/fs"
 	"os"
@@ -18,24 +19,18 @@ import (
 
 // Encoded is a verified chunk on the local disk.
 type Encoded struct {
-	// Output is complete but for the names of blobs: the caller stores the
-	// files and fills them in.
-	Output video.ChunkOutput
-	// Renditions are the files of Output.Renditions, in the same order; empty
-	// when the chunk turned out to hold no frames.
-	Renditions []string
-	Tiles      string // file, or empty when no tile falls into the chunk
-	Poster     string // file, or empty when the poster is in another chunk
+	Output     video.ChunkOutput // complete but for the names of blobs
+	Renditions []string          // files of Output.Renditions, in order; none without frames
+	Tiles      string            // file, or empty when no tile falls into the chunk
+	Poster     string            // file, or empty when the poster is in another chunk
 }
 
-// slack is how far beyond its promised end the last chunk may run, in seconds;
-// a source that goes on after that promised something else.
+// slack is how many seconds the last chunk may run beyond its promised end.
 const slack = 10
 
-// EncodeChunk encodes chunk index of the plan, every rendition from one
-// decoding, into dir, which must exist, and verifies it: the first frame is the
-// chunk's first frame, and none is missing. When leading frames are missing, it
-// starts decoding earlier and tries again.
+// EncodeChunk encodes chunk index of the plan, every rendition from one decoding, into dir,
+// which must exist, and verifies it: the first frame is the chunk's, and none is missing.
+// When leading frames are missing, it starts decoding earlier and tries again.
 //
 // A *video.Failure says that the source is broken: all bytes that ffmpeg wanted
 // were there, and no try gave every frame. Any other error may pass. Repeating
@@ -46,59 +41,51 @@ func EncodeChunk(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan
 
 // encodeChunk runs a job with larger and larger margins until all frames are there.
 func encodeChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob) (Encoded, error) {
-	plan, index := job.Plan, job.Index
-	chunk, last := plan.Chunks[index], plan.Last(index)
+	plan, chunk := job.Plan, job.Plan.Chunks[job.Index]
 	job.Dir = filepath.Join(job.Dir, "chunk")
 	job.End = chunk.To
-	open := last && plan.Pictures == 0 // else the last picture stays up to the planned end
-	if open {
+	if openEnded(job) {
 		job.End += max(plan.FPS.Frames(slack), plan.Frames/20)
 	}
 	for i := range plan.Renditions {
 		job.Renditions = append(job.Renditions, i)
 	}
-
 	var missing error
 	for _, job.Margin = range margins(plan.FPS, chunk) {
 		// What an earlier try left is not taken for the result of this one.
 		if err := errors.Join(os.RemoveAll(job.Dir), os.Mkdir(job.Dir, 0o700)); err != nil {
 			return Encoded{}, fmt.Errorf("making the chunk's directory: %w", err)
 		}
-		var encoded Encoded
-		var frames int64
 		err := runChunk(ctx, tool, job)
-		if err == nil {
-			if encoded, frames, err = verify(job); err != nil {
-				err = fmt.Errorf("verifying chunk %d: %w", index, err)
-			}
+		if errors.As(err, new(*ffmpeg.RunError)) {
+			missing = undecodable(job, "")
+			continue
 		}
-		var gap *incompleteError
-		switch {
-		case err == nil:
-			missing = nil
-			if open {
-				missing = checkDuration(plan, chunk.From+frames, frames >= job.End-chunk.From)
-			}
-			if missing == nil {
-				return encoded, nil
-			}
-		case errors.As(err, &gap):
-			missing = undecodable(plan, chunk, ": "+gap.detail)
-		case errors.As(err, new(*ffmpeg.RunError)):
-			missing = undecodable(plan, chunk, "")
-		default:
+		if err != nil {
 			return Encoded{}, err
 		}
+		encoded, err := verify(job)
+		if !errors.As(err, new(*video.Failure)) {
+			return encoded, err
+		}
+		missing = err
 	}
 	return Encoded{}, missing
 }
 
-// undecodable is the failure of a chunk whose bytes were all there to be read.
-func undecodable(plan video.Plan, chunk video.Chunk, why string) error {
-	return video.Fail(video.CorruptMedia, "The video cannot be decoded between %s and %s%s.", clock(plan, chunk.From), clock(plan, chunk.To), why)
+// openEnded reports whether a chunk goes on as long as the source does. Elsewhere, and where
+// the last picture stays, it ends as planned.
+func openEnded(job ffmpeg.ChunkJob) bool {
+	return job.Plan.Last(job.Index) && job.Plan.Pictures == 0
 }
 
-func clock(plan video.Plan, frame int64) string { return plan.FPS.Duration(frame).String() }
+// undecodable is the failure of a chunk whose bytes were all there to be read. Decoding from
+// further back may help.
+func undecodable(job ffmpeg.ChunkJob, why string, args ...any) error {
+	clock := func(frame int64) string { return job.Plan.FPS.Duration(frame).String() }
+	chunk := job.Plan.Chunks[job.Index]
+	return video.Fail(video.CorruptMedia, "The video cannot be decoded between %s and %s%s.", clock(chunk.From), clock(chunk.To), fmt.Sprintf(why, args...))
+}
 
 // margins are the seconds before the chunk where decoding starts, try by try; the last try
 // reads from the start of the source. What is decoded before the first picture is thrown
@@ -143,27 +130,17 @@ func runChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob) error
 	return group.Wait()
 }
 
-// incompleteError says that frames are missing; decoding from further back may help.
-type incompleteError struct{ detail string }
-
-func (e *incompleteError) Error() string { return e.detail }
-
-func isIncomplete(format string, args ...any) error {
-	return &incompleteError{detail: fmt.Sprintf(format, args...)}
-}
-
 // verify reads every file of the chunk and describes it.
-func verify(job ffmpeg.ChunkJob) (Encoded, int64, error) {
+func verify(job ffmpeg.ChunkJob) (e Encoded, _ error) {
 	chunk, last := job.Plan.Chunks[job.Index], job.Plan.Last(job.Index)
-	var e Encoded
 	for i, r := range job.Plan.Renditions {
 		path := filepath.Join(job.Dir, ffmpeg.RenditionFile(r.Name))
 		out, frames, err := verifyRendition(job, r, path)
 		if err != nil {
-			return e, 0, fmt.Errorf("rendition %s: %w", r.Name, err)
+			return e, fmt.Errorf("verifying rendition %s of chunk %d: %w", r.Name, job.Index, err)
 		}
 		if i > 0 && frames != e.Output.Frames {
-			return e, 0, isIncomplete("rendition %s has %d frames, others have %d", r.Name, frames, e.Output.Frames)
+			return e, undecodable(job, ": rendition %s has %d frames, others have %d", r.Name, frames, e.Output.Frames)
 		}
 		e.Output.Frames = frames
 		e.Output.Renditions = append(e.Output.Renditions, out)
@@ -172,23 +149,24 @@ func verify(job ffmpeg.ChunkJob) (Encoded, int64, error) {
 		}
 	}
 	if want := chunk.To - chunk.From; e.Output.Frames != want && !last {
-		return e, 0, isIncomplete("%d of %d frames are there", e.Output.Frames, want)
+		return e, undecodable(job, ": %d of %d frames are there", e.Output.Frames, want)
 	}
-	return e, e.Output.Frames, verifyStills(job, &e)
+	if openEnded(job) {
+		if err := checkDuration(job.Plan, chunk.From+e.Output.Frames, e.Output.Frames >= job.End-chunk.From); err != nil {
+			return e, err
+		}
+	}
+	err := verifyStills(job, &e)
+	return e, err
 }
 
 func verifyRendition(job ffmpeg.ChunkJob, r video.Rendition, path string) (video.RenditionOutput, int64, error) {
 	plan, from := job.Plan, job.Plan.Chunks[job.Index].From
 	out := video.RenditionOutput{Name: r.Name, Segments: []video.Segment{}}
-	f, err := os.Open(path)
+	in, err := readTrack(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return out, 0, nil // no frames at all
 	}
-	if err != nil {
-		return out, 0, fmt.Errorf("opening the encoded file: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	in, err := readTrack(f)
 	if err != nil || len(in.Segments) == 0 {
 		return out, 0, err
 	}
@@ -196,58 +174,53 @@ func verifyRendition(job ffmpeg.ChunkJob, r video.Rendition, path string) (video
 	var frames int64
 	for i, s := range in.Segments {
 		if s.Frames == 0 {
-			return out, 0, isIncomplete("segment %d is empty", i)
+			return out, 0, undecodable(job, ": segment %d is empty", i)
 		}
 		// Ticks of a frame number: exact, for the time scale is a multiple of the rate.
 		if at := (from + frames) * plan.FPS.Den * in.timescale; in.starts[i]*plan.FPS.Num != at {
-			return out, 0, isIncomplete("segment %d starts at tick %d of %d/s, not at frame %d", i, in.starts[i], in.timescale, from+frames)
+			return out, 0, undecodable(job, ": segment %d starts at tick %d of %d/s, not at frame %d", i, in.starts[i], in.timescale, from+frames)
 		}
 		if i < len(in.Segments)-1 && s.Frames != plan.SegmentFrames {
-			return out, 0, isIncomplete("segment %d has %d frames, not %d", i, s.Frames, plan.SegmentFrames)
+			return out, 0, undecodable(job, ": segment %d has %d frames, not %d", i, s.Frames, plan.SegmentFrames)
 		}
 		frames += s.Frames
 	}
 	return in.RenditionOutput, frames, nil
 }
 
-// verifyStills checks the images that are due. An image of the last chunk may
-// be missing when the video ends sooner than promised.
+// verifyStills checks the images that are due: those before the end of the frames.
 func verifyStills(job ffmpeg.ChunkJob, e *Encoded) error {
 	plan, chunk := job.Plan, job.Plan.Chunks[job.Index]
 	end := min(chunk.To, chunk.From+e.Output.Frames)
 	if n := ffmpeg.TilesIn(plan, chunk.From, end); job.Stills && n > 0 {
-		path := filepath.Join(job.Dir, ffmpeg.TilesFile)
-		width, height, err := imageSize(path)
+		path, picture, err := still(job, ffmpeg.TilesFile)
 		if err != nil {
 			return err
 		}
-		if width < n*plan.TileWidth || height != plan.TileHeight {
-			return isIncomplete("the strip of %d tiles is %d × %d pixels", n, width, height)
+		if picture.Width < n*plan.TileWidth || picture.Height != plan.TileHeight {
+			return undecodable(job, ": the strip of %d tiles is %d × %d pixels", n, picture.Width, picture.Height)
 		}
 		e.Tiles, e.Output.TileCount = path, n
 	}
+	var err error
 	if job.Stills && plan.PosterFrame >= chunk.From && plan.PosterFrame < end {
-		path := filepath.Join(job.Dir, ffmpeg.PosterFile)
-		if _, _, err := imageSize(path); err != nil {
-			return err
-		}
-		e.Poster = path
+		e.Poster, _, err = still(job, ffmpeg.PosterFile)
 	}
-	return nil
+	return err
 }
 
-func imageSize(path string) (width, height int, err error) {
+func still(job ffmpeg.ChunkJob, name string) (path string, picture image.Config, _ error) {
+	path = filepath.Join(job.Dir, name)
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, 0, isIncomplete("%s is missing", filepath.Base(path))
+		return path, picture, undecodable(job, ": %s is missing", name)
 	}
 	if err != nil {
-		return 0, 0, fmt.Errorf("opening a still image: %w", err)
+		return path, picture, fmt.Errorf("opening a still image: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	c, err := jpeg.DecodeConfig(f)
-	if err != nil {
-		return 0, 0, fmt.Errorf("reading %s: %w", filepath.Base(path), err)
+	if picture, err = jpeg.DecodeConfig(f); err != nil {
+		return path, picture, fmt.Errorf("reading %s: %w", name, err)
 	}
-	return c.Width, c.Height, nil
+	return path, picture, nil
 }

@@ -2,10 +2,8 @@ package media
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"os"
-
-	"github.com/Eyevinn/mp4ff/mp4"
 
 	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/video"
@@ -26,9 +24,8 @@ func BytesOf(pieces []Piece) (bytes int64) {
 	return bytes
 }
 
-// Pictures returns what holds the frames [from, to) in the tallest rendition:
-// one after the other, the pieces are a fragmented MP4 that starts with a
-// keyframe at or before from.
+// Pictures returns what holds the frames [from, to) in the tallest rendition: joined, the
+// pieces are a fragmented MP4 that starts with a keyframe at or before from.
 func Pictures(p playlist.Presentation, from, to int64) []Piece {
 	var list []Piece
 	at := int64(0)
@@ -54,8 +51,7 @@ func Pictures(p playlist.Presentation, from, to int64) []Piece {
 // block before the first, and segments begin up to a block beside their time.
 const soundMargin = 4096
 
-// Sound returns what holds the samples [from, to), with a little before and
-// after. It is empty when nothing does.
+// Sound returns what holds the samples [from, to), with a little before and after; or nothing.
 func Sound(p playlist.Presentation, from, to int64) []Piece {
 	var list []Piece
 	at := int64(0)
@@ -73,8 +69,7 @@ func Sound(p playlist.Presentation, from, to int64) []Piece {
 	return list
 }
 
-// add appends a piece, or makes the last one longer: neighbours are read with
-// one request.
+// add appends a piece, or makes the last one longer: neighbours are read with one request.
 func add(list []Piece, blob string, r video.Range) []Piece {
 	if n := len(list); n > 0 && list[n-1].Blob == blob && list[n-1].Offset+list[n-1].Length == r.Offset {
 		list[n-1].Length += r.Length
@@ -103,17 +98,12 @@ func MakeClip(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ClipJob) error 
 
 // framesIn counts the pictures of an MP4 that is not fragmented.
 func framesIn(path string) (int64, error) {
-	f, err := os.Open(path)
+	parsed, err := readBoxes(path)
 	if err != nil {
-		return 0, fmt.Errorf("opening the clip: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	parsed, err := mp4.DecodeFile(f, mp4.WithDecodeMode(mp4.DecModeLazyMdat))
-	if err != nil {
-		return 0, fmt.Errorf("reading the clip: %w", err)
+		return 0, err
 	}
 	if parsed.Moov == nil {
-		return 0, fmt.Errorf("reading the clip: it has no index")
+		return 0, errors.New("reading the boxes: there is no index")
 	}
 	for _, trak := range parsed.Moov.Traks {
 		if trak.Mdia.Hdlr.HandlerType == "vide" {

@@ -55,8 +55,7 @@ func fitWithin(width, height, side int) (w, h int) {
 
 func even(n int) int { return max(2, n&^1) }
 
-// rateFor continues the ladder's rates to any size: bits grow more slowly than
-// pixels.
+// rateFor continues the ladder's rates to any size: bits grow more slowly than pixels.
 func rateFor(width, height int) int {
 	rate := 5_000_000 * math.Pow(float64(width*height)/(1920*1080), 0.75)
 	return int(min(20_000_000, max(150_000, math.Round(rate/50_000)*50_000)))

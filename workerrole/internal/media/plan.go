@@ -9,8 +9,7 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
 
-// What a source may ask of us. Beyond one of these it fails for good, with the code named
-// here.
+// What a source may ask of us. Beyond one of these it fails for good, with the code here.
 const (
 	maxPixels  = 9_437_184         // in a picture, 4096 × 2304: too_many_pixels
 	maxDecoded = 3_600_000_000_000 // pixels of all frames together, 4 hours of 3840 × 2160 at 30 frames a second: too_many_pixels
@@ -38,9 +37,8 @@ const (
 	tileSide = 160 // pixels of a tile's longer side
 )
 
-// Plan cuts a probed source into chunks and chooses what is made of it. It is
-// pure: the same info gives the same plan. Generation and Source are left to
-// the caller.
+// Plan cuts a probed source into chunks and chooses what is made of it. It is pure. The
+// caller fills in what it does not know: the generation, a copy, the promises.
 //
 // A *video.Failure says which limit the source exceeds.
 func Plan(info ffmpeg.Info) (video.Plan, error) {
@@ -112,8 +110,7 @@ func check(info ffmpeg.Info) error {
 	return nil
 }
 
-// displayed is the size of the picture as it is meant to be seen: rotated, and
-// with square pixels.
+// displayed is the size of the picture as it is seen: rotated, and with square pixels.
 func displayed(v ffmpeg.VideoStream) (width, height int) {
 	width, height = v.Width, v.Height
 	if sar := v.SAR.Float(); sar > 1 {

@@ -10,16 +10,14 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
 
-// Preview is what a viewer can watch of a chunk before all of it is made, on the local
-// disk.
+// Preview is what a viewer can watch of a chunk before it is made, on the local disk.
 type Preview struct {
 	Output   video.Preview // complete but for the names of blobs
 	Pictures string        // file; empty when the chunk turned out to hold no frames
 	Sound    string        // file; empty when there is no sound
 }
 
-// previewOverrun is how many segments of the next chunk a preview has, so that it shows some
-// seconds to a viewer who went to the end of its own.
+// previewOverrun is how many segments of the next chunk a viewer at the end of its own sees.
 const previewOverrun = 2
 
 // EncodePreview makes the smallest rendition of chunk index and of the beginning of the
@@ -46,8 +44,7 @@ func EncodePreview(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, pl
 	})
 	if plan.HasAudio {
 		group.Go(func() error {
-			s := soundOf(small, index)
-			portion, err := s.encode(ctx, tool, src, plan, dir)
+			portion, _, err := encodePortion(ctx, tool, src, plan, soundOf(small, index), dir)
 			if err == nil && len(portion.Part.Segments) > 0 {
 				made.Sound, made.Output.Sound = portion.Path, &portion.Part
 			}
@@ -59,10 +56,10 @@ func EncodePreview(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, pl
 }
 
 // soundOf is the sound from the start of a chunk to its end, in segments of the plan.
-func soundOf(plan video.Plan, index int) segmentRange {
+func soundOf(plan video.Plan, index int) video.SoundPortion {
 	chunk := plan.Chunks[index]
-	s := segmentRange{first: video.SoundAt(plan.FPS.Seconds(chunk.From))}
-	for s.end = s.first + 1; video.SoundStart(s.end) < plan.FPS.Seconds(chunk.To); s.end++ {
+	p := video.SoundPortion{First: video.SoundAt(plan.FPS.Seconds(chunk.From))}
+	for p.End = p.First + 1; video.SoundStart(p.End) < plan.FPS.Seconds(chunk.To); p.End++ {
 	}
-	return s
+	return p
 }

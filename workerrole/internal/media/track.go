@@ -5,7 +5,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
+	"os"
+	"slices"
 
 	"github.com/Eyevinn/mp4ff/mp4"
 
@@ -19,52 +20,44 @@ type track struct {
 	starts                []int64 // decode times of the segments' first samples, in ticks
 }
 
-// readTrack reads the boxes of a file that ffmpeg wrote.
-func readTrack(f io.ReadSeeker) (t track, _ error) {
+// readBoxes reads an MP4 that ffmpeg wrote, without its pictures and sound.
+func readBoxes(path string) (*mp4.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("opening what was encoded: %w", err)
+	}
+	defer func() { _ = f.Close() }()
 	parsed, err := mp4.DecodeFile(f, mp4.WithDecodeMode(mp4.DecModeLazyMdat))
 	if err != nil {
-		return t, fmt.Errorf("reading the boxes: %w", err)
+		return nil, fmt.Errorf("reading the boxes: %w", err)
 	}
-	at, from := int64(0), int64(0) // of the box, and of what it belongs to
-	for _, box := range parsed.Children {
-		at += int64(box.Size())
-		switch box := box.(type) {
-		case *mp4.MoovBox:
-			t.Init = video.Range{Length: at}
-			from = at
-		case *mp4.MoofBox:
-			if err := t.add(box.Traf); err != nil {
-				return t, err
-			}
-		case *mp4.MdatBox:
-			if len(t.Segments) == 0 {
-				return t, errors.New("pictures come before the description of a segment")
-			}
-			t.Segments[len(t.Segments)-1].Range = video.Range{Offset: from, Length: at - from}
-			from = at
-		}
-	}
-	if parsed.Moov == nil || len(t.Segments) == 0 {
-		return t, nil // there were no pictures
-	}
-	if at != from {
-		return t, fmt.Errorf("the file does not end with its last segment at byte %d", from)
-	}
-	return t, t.describe(parsed.Moov)
+	return parsed, nil
 }
 
-// add describes a segment, except for its place.
-func (t *track) add(traf *mp4.TrafBox) error {
-	if traf == nil || traf.Tfhd == nil || traf.Tfdt == nil {
-		return errors.New("a segment has no decode time")
+// readTrack reads a rendition's file, which has no segments when there were no pictures.
+func readTrack(path string) (t track, _ error) {
+	parsed, err := readBoxes(path)
+	if err != nil || parsed.Init == nil || len(parsed.Segments) == 0 {
+		return t, err
 	}
-	t.starts = append(t.starts, int64(traf.Tfdt.BaseMediaDecodeTime()))
-	var s video.Segment
-	for _, trun := range traf.Truns {
-		s.Frames += int64(trun.SampleCount())
+	at := int64(parsed.Init.Size())
+	t.Init = video.Range{Length: at}
+	for _, segment := range parsed.Segments {
+		for _, f := range segment.Fragments {
+			if f.Moof == nil || f.Mdat == nil || f.Moof.Traf == nil || f.Moof.Traf.Tfdt == nil {
+				return t, errors.New("a segment has no pictures or no decode time")
+			}
+			t.starts = append(t.starts, int64(f.Moof.Traf.Tfdt.BaseMediaDecodeTime()))
+			end := int64(f.StartPos + f.Size())
+			s := video.Segment{Range: video.Range{Offset: at, Length: end - at}}
+			for _, trun := range f.Moof.Traf.Truns {
+				s.Frames += int64(trun.SampleCount())
+			}
+			t.Segments = append(t.Segments, s)
+			at = end
+		}
 	}
-	t.Segments = append(t.Segments, s)
-	return nil
+	return t, t.describe(parsed.Moov)
 }
 
 // describe says what a player must know before the first segment.
@@ -81,19 +74,12 @@ func (t *track) describe(moov *mp4.MoovBox) error {
 	c := avc.AvcC
 	t.Codecs = fmt.Sprintf("avc1.%02x%02x%02x", c.AVCProfileIndication, c.ProfileCompatibility, c.AVCLevelIndication)
 	// What a decoder needs: size, clock, edit list, how the pictures are coded and what
-	// fragments leave out. Tags and bit rates are left out, which versions of ffmpeg write
-	// as they like.
-	boxes := []mp4.Box{moov.Trak.Tkhd, media.Mdhd, moov.Mvex.Trex}
-	if moov.Trak.Edts != nil {
-		boxes = append(boxes, moov.Trak.Edts)
-	}
-	for _, box := range avc.Children {
-		if _, isRate := box.(*mp4.BtrtBox); !isRate {
-			boxes = append(boxes, box)
-		}
-	}
+	// fragments leave out; not tags and bit rates, which versions of ffmpeg write as they like.
 	hash := sha256.New()
-	for _, box := range boxes {
+	for _, box := range slices.Concat(moov.Trak.Children, media.Children, moov.Mvex.Children, avc.Children) {
+		if slices.Contains([]string{"mdia", "hdlr", "minf", "btrt"}, box.Type()) {
+			continue
+		}
 		if err := box.Encode(hash); err != nil {
 			return fmt.Errorf("reading the init segment: %w", err)
 		}
