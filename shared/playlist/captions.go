@@ -46,8 +46,7 @@ func WithCaptions(master string, tracks []CaptionsTrack) string {
 	return b.String()
 }
 
-// quoted writes a quoted string. It has no escapes, so what it cannot have is left out
-// (RFC 8216, section 4.2).
+// quoted writes a quoted string, which has no escapes (RFC 8216, section 4.2).
 func quoted(text string) string {
 	return `"` + strings.Map(func(r rune) rune {
 		if r == '"' || unicode.IsControl(r) {

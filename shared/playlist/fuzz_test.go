@@ -55,8 +55,8 @@ func FuzzGrowing(f *testing.F) {
 					}
 				}
 			}
-			shown = longer(t, shown, entries(playlist.Video(p, "720p")))
-			heard = longer(t, heard, entries(playlist.Audio(p)))
+			shown = longer(t, shown, entries(playlist.Media(p, "720p")))
+			heard = longer(t, heard, entries(playlist.Media(p, playlist.AudioName)))
 		}
 	})
 }

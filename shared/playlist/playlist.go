@@ -30,8 +30,7 @@ const ContentType = "application/vnd.apple.mpegurl"
 // AudioName is the name that audio has where renditions have theirs.
 const AudioName = "audio"
 
-// audioBandwidth is what the audio group adds to a variant, in bits per second:
-// 128 kbit/s of AAC and its container.
+// audioBandwidth is bits per second of the audio group: 128 kbit/s of AAC and its container.
 const audioBandwidth = 140_000
 
 // Presentation is everything a playlist shows of one generation.
@@ -169,43 +168,61 @@ func Address(name string, from int, preview bool) string {
 	return address
 }
 
-// Video returns the media playlist of the named rendition, or false when the
-// plan has no such rendition.
-func Video(p Presentation, rendition string) (string, bool) {
-	index := slices.IndexFunc(p.Plan.Renditions, func(r video.Rendition) bool { return r.Name == rendition })
-	if index < 0 {
+// Media returns the media playlist of the named rendition or, by [AudioName], of the sound;
+// false when the video has no such.
+func Media(p Presentation, name string) (string, bool) {
+	var gaps, shown []float64 // lengths in seconds
+	index := slices.IndexFunc(p.Plan.Renditions, func(r video.Rendition) bool { return r.Name == name })
+	switch {
+	case index >= 0:
+		gaps, shown = p.pictures(index)
+	case name == AudioName && p.Plan.HasAudio:
+		gaps, shown = p.sound()
+	default:
 		return "", false
 	}
-	l := p.begin(rendition)
+	kind, end := "EVENT", ""
+	if p.Complete() {
+		kind, end = "VOD", "#EXT-X-ENDLIST\n"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:%d\n#EXT-X-MEDIA-SEQUENCE:0\n#EXT-X-PLAYLIST-TYPE:%s\n", targetDuration(p.Plan), kind)
+	// Without START a player joins a growing playlist near its live edge.
+	b.WriteString("#EXT-X-INDEPENDENT-SEGMENTS\n#EXT-X-START:TIME-OFFSET=0,PRECISE=YES\n")
+	fmt.Fprintf(&b, "#EXT-X-MAP:URI=\"%s/init.mp4?%s\"\n", name, p.version())
+	for n, seconds := range slices.Concat(gaps, shown) {
+		if n < len(gaps) { // players leave it out: RFC 8216bis, section 4.4.4.7
+			b.WriteString("#EXT-X-GAP\n")
+		}
+		fmt.Fprintf(&b, "#EXTINF:%.6f,\n%s/%d.m4s?%s\n", seconds, name, n, p.version())
+	}
+	return b.String() + end, true
+}
+
+func (p Presentation) pictures(rendition int) (gaps, shown []float64) {
 	for _, frames := range p.Plan.SegmentsBefore(p.From) {
-		l.gap(p.Plan.FPS.Seconds(frames))
+		gaps = append(gaps, p.Plan.FPS.Seconds(frames))
 	}
 	for _, chunk := range p.Leading() {
-		for _, s := range segments(chunk, index) {
-			l.segment(p.Plan.FPS.Seconds(s.Frames))
+		for _, s := range segments(chunk, rendition) {
+			shown = append(shown, p.Plan.FPS.Seconds(s.Frames))
 		}
 	}
-	return l.end(), true
+	return gaps, shown
 }
 
-// Audio returns the media playlist of the audio group, or false for a silent video.
-func Audio(p Presentation) (string, bool) {
-	if !p.Plan.HasAudio {
-		return "", false
-	}
-	l := p.begin(AudioName)
-	first, sound := p.audioSegments()
+func (p Presentation) sound() (gaps, shown []float64) {
+	first, listed := p.audioSegments()
 	for n := range first {
-		l.gap(video.SoundSeconds(n))
+		gaps = append(gaps, video.SoundSeconds(n))
 	}
-	for _, s := range sound {
-		l.segment(s.Seconds())
+	for _, s := range listed {
+		shown = append(shown, s.Seconds())
 	}
-	return l.end(), true
+	return gaps, shown
 }
 
-// segments returns a chunk's segments of one rendition. A last chunk that turned
-// out to hold no frames has none, nor renditions.
+// segments returns a chunk's segments of one rendition. One without frames has none.
 func segments(c *video.ChunkOutput, rendition int) []video.Segment {
 	if rendition >= len(c.Renditions) {
 		return nil
@@ -213,49 +230,8 @@ func segments(c *video.ChunkOutput, rendition int) []video.Segment {
 	return c.Renditions[rendition].Segments
 }
 
-// list is a media playlist that is being written.
-type list struct {
-	strings.Builder
-	Presentation
-	name   string
-	number int // of the next segment
-}
-
-func (p Presentation) begin(name string) *list {
-	l := &list{Presentation: p, name: name}
-	kind := "EVENT"
-	if p.Complete() {
-		kind = "VOD"
-	}
-	fmt.Fprintf(l, "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:%d\n#EXT-X-MEDIA-SEQUENCE:0\n#EXT-X-PLAYLIST-TYPE:%s\n", targetDuration(p.Plan), kind)
-	// Without START a player joins a growing playlist near its live edge.
-	l.WriteString("#EXT-X-INDEPENDENT-SEGMENTS\n#EXT-X-START:TIME-OFFSET=0,PRECISE=YES\n")
-	fmt.Fprintf(l, "#EXT-X-MAP:URI=\"%s/init.mp4?%s\"\n", name, p.version())
-	return l
-}
-
-// segment writes one entry. The generation is part of the address, so that a
-// segment may be cached for ever and a reprocessed video is never mixed up.
-func (l *list) segment(seconds float64) {
-	fmt.Fprintf(l, "#EXTINF:%.6f,\n%s/%d.m4s?%s\n", seconds, l.name, l.number, l.version())
-	l.number++
-}
-
-// gap writes an entry that players leave out: RFC 8216bis, section 4.4.4.7.
-func (l *list) gap(seconds float64) {
-	l.WriteString("#EXT-X-GAP\n")
-	l.segment(seconds)
-}
-
-func (l *list) end() string {
-	if l.Complete() {
-		l.WriteString("#EXT-X-ENDLIST\n")
-	}
-	return l.String()
-}
-
-// version is the query of a segment's address: bytes never change under one address that
-// may be kept.
+// version is the query of a segment's address. Of a generation, a segment may be cached for
+// ever, and a reprocessed video is never mixed up.
 func (p Presentation) version() string {
 	if p.preview {
 		return fmt.Sprintf("g=%d&%s=1", p.Plan.Generation, PreviewParameter)

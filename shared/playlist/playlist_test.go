@@ -38,7 +38,7 @@ func presentation() playlist.Presentation {
 
 func TestCompletePresentationIsVOD(t *testing.T) {
 	t.Parallel()
-	got, ok := playlist.Video(presentation(), "720p")
+	got, ok := playlist.Media(presentation(), "720p")
 	want := `#EXTM3U
 #EXT-X-VERSION:7
 #EXT-X-TARGETDURATION:4
@@ -75,11 +75,11 @@ func TestGrowingPresentation(t *testing.T) {
 	if p.Complete() {
 		t.Fatal("a presentation with a hole is complete")
 	}
-	v, _ := playlist.Video(p, "720p")
+	v, _ := playlist.Media(p, "720p")
 	if n := strings.Count(v, "#EXTINF"); n != 1 || strings.Contains(v, "ENDLIST") || !strings.Contains(v, "TYPE:EVENT") {
 		t.Errorf("a growing playlist lists what leads up to the hole and stays open, got:\n%s", v)
 	}
-	a, _ := playlist.Audio(p)
+	a, _ := playlist.Media(p, playlist.AudioName)
 	if n := strings.Count(a, "#EXTINF"); n != 1 {
 		t.Errorf("audio lists %d segments beside one of video, want 1 (rule 2):\n%s", n, a)
 	}
@@ -120,7 +120,7 @@ func TestPlaylistFromAChunk(t *testing.T) {
 	if !p.Ready() || p.Complete() {
 		t.Fatalf("ready %v, complete %v; chunk 2 and its sound are there, other sound is not", p.Ready(), p.Complete())
 	}
-	got, _ := playlist.Video(p, "720p")
+	got, _ := playlist.Media(p, "720p")
 	want := `#EXTM3U
 #EXT-X-VERSION:7
 #EXT-X-TARGETDURATION:4
@@ -144,7 +144,7 @@ func TestPlaylistFromAChunk(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Video mismatch (-want +got):\n%s", diff)
 	}
-	sound, _ := playlist.Audio(p)
+	sound, _ := playlist.Media(p, playlist.AudioName)
 	if strings.Count(sound, "#EXT-X-GAP\n") != 2 || !strings.Contains(sound, "audio/2.m4s") || !strings.Contains(sound, "#EXT-X-GAP\n#EXTINF:1.984000,\naudio/0.m4s") {
 		t.Errorf("audio begins with the portion that sounds at 12 s:\n%s", sound)
 	}
@@ -197,7 +197,7 @@ func TestPreview(t *testing.T) {
 	}
 	entries := func(p playlist.Presentation) (listed []string) {
 		t.Helper()
-		text, found := playlist.Video(p, "240p")
+		text, found := playlist.Media(p, "240p")
 		if !found || strings.Contains(text, "ENDLIST") {
 			t.Errorf("a preview stays open:\n%s", text)
 		}
@@ -217,7 +217,7 @@ func TestPreview(t *testing.T) {
 	if diff := cmp.Diff(want, entries(shown)); diff != "" {
 		t.Errorf("chunk 1 and the beginning of chunk 2 (-want +got):\n%s", diff)
 	}
-	audio, _ := playlist.Audio(shown)
+	audio, _ := playlist.Media(shown, playlist.AudioName)
 	if strings.Count(audio, "#EXT-X-GAP") != 1 || strings.Count(audio, "#EXTINF") != 4 {
 		t.Errorf("sound from segment 1 on, no longer than the pictures:\n%s", audio)
 	}

@@ -527,7 +527,7 @@ func TestSoundInPortions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text, _ := playlist.Audio(whole)
+		text, _ := playlist.Media(whole, playlist.AudioName)
 		if n := strings.Count(text, "#EXTINF"); whole.Ready() != ready || whole.AudioDone != done || n != listed {
 			t.Errorf("ready %t, done %t, %d segments listed; want %t, %t, %d", whole.Ready(), whole.AudioDone, n, ready, done, listed)
 		}

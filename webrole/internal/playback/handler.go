@@ -190,15 +190,10 @@ func (s *Service) playlistText(ctx context.Context, q request, c committed, name
 	if !c.Ready() {
 		return "", problem.New(problem.NotYet, "Nothing can be watched yet.").After(1)
 	}
-	text, found := "", true
-	switch name {
-	case "master":
-		text = playlist.Master(c.Presentation)
-	case playlist.AudioName:
-		text, found = playlist.Audio(c.Presentation)
-	default:
-		text, found = playlist.Video(c.Presentation, name)
+	if name == "master" {
+		return playlist.Master(c.Presentation), nil
 	}
+	text, found := playlist.Media(c.Presentation, name)
 	if !found {
 		return "", missing()
 	}

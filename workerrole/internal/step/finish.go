@@ -95,9 +95,9 @@ func verify(p playlist.Presentation) (frames int64, err error) {
 func (s Finish) playlists(ctx context.Context, w *pipeline.Work, p playlist.Presentation, out *video.FinishOutput) error {
 	texts := map[string]string{"master": playlist.Master(p)}
 	for _, r := range p.Plan.Renditions {
-		texts[r.Name], _ = playlist.Video(p, r.Name)
+		texts[r.Name], _ = playlist.Media(p, r.Name)
 	}
-	if text, ok := playlist.Audio(p); ok {
+	if text, ok := playlist.Media(p, playlist.AudioName); ok {
 		texts[playlist.AudioName] = text
 	}
 	for name, text := range texts {
