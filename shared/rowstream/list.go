@@ -13,8 +13,8 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"slices"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/cutroom/cutroom/shared/tablestore"
 )
@@ -73,20 +73,20 @@ type Partition[T any] struct {
 	Read func(tablestore.Entity) (T, error)
 
 	rows []Row[T] // read ahead
-	more bool     // the table has rows after the last of rows
-	read bool     // rows and more are known
-	used bool     // rows answered a Seek since they were read
+	size int32    // rows asked for when they were read
+	end  bool     // the table has no rows after them
 }
 
 // Seek implements List.
 func (p *Partition[T]) Seek(ctx context.Context, from string) (*Row[T], error) {
+	passed := false
 	for len(p.rows) > 0 && p.rows[0].Key < from {
-		p.rows = p.rows[1:]
+		p.rows, passed = p.rows[1:], true
 	}
 	switch {
-	case len(p.rows) > 0:
-		p.used = true
-	case p.more || !p.read:
+	case len(p.rows) > 0 && passed: // what was read ahead is of use
+		p.Ahead = min(p.size*2, maxAhead)
+	case len(p.rows) == 0 && !p.end:
 		if err := p.fetch(ctx, from); err != nil {
 			return nil, fmt.Errorf("reading partition %q: %w", p.PartitionKey, err)
 		}
@@ -98,107 +98,79 @@ func (p *Partition[T]) Seek(ctx context.Context, from string) (*Row[T], error) {
 }
 
 // fetch reads the rows from a place on.
-func (p *Partition[T]) fetch(ctx context.Context, from string) (err error) {
-	switch {
-	case p.Ahead == 0:
-		p.Ahead = minAhead
-	case p.read && p.used:
-		p.Ahead = min(p.Ahead*2, maxAhead)
-	case p.read:
-		p.Ahead = max(p.Ahead/2, minAhead)
-	}
+func (p *Partition[T]) fetch(ctx context.Context, from string) error {
 	var rows []Row[T]
+	p.size = max(p.Ahead, minAhead)
 	_, next, err := p.Table.Page(ctx, tablestore.Query{
-		PartitionKey: p.PartitionKey, RowFrom: from, Filter: p.Filter, PageSize: p.Ahead, Class: tablestore.RowRange,
+		PartitionKey: p.PartitionKey, RowFrom: from, Filter: p.Filter, PageSize: p.size, Class: tablestore.RowRange,
 		Read: tablestore.Into(&rows, func(row tablestore.Entity) (Row[T], error) {
 			value, err := p.Read(row)
 			return Row[T]{row.RowKey, value}, err
 		}),
 	}, "")
 	if err == nil {
-		p.rows, p.more, p.read, p.used = rows, next != "", true, false
+		p.rows, p.end, p.Ahead = rows, next == "", p.size/2
 	}
 	return err
 }
 
 // Union is the List of the rows of all its lists; of rows with equal RowKeys it
 // shows one. It asks its lists at the same time.
-type Union[T any] struct {
-	Lists []List[T]
-
-	heads []head[T]
-}
-
-type head[T any] struct {
-	row  *Row[T] // nil at the end of its list
-	read bool
-	err  error
-}
+type Union[T any] struct{ Lists []List[T] }
 
 // Seek implements List.
 func (u *Union[T]) Seek(ctx context.Context, from string) (first *Row[T], _ error) {
-	if u.heads == nil {
-		u.heads = make([]head[T], len(u.Lists))
-	}
-	var wait sync.WaitGroup
+	rows := make([]*Row[T], len(u.Lists))
+	group, ctx := errgroup.WithContext(ctx)
 	for i, list := range u.Lists {
-		h := &u.heads[i]
-		if h.read && (h.row == nil || h.row.Key >= from) {
-			continue
-		}
-		wait.Go(func() {
-			h.row, h.err = list.Seek(ctx, from)
-			h.read = h.err == nil
+		group.Go(func() (err error) {
+			rows[i], err = list.Seek(ctx, from)
+			return err
 		})
 	}
-	wait.Wait()
-	for _, h := range u.heads {
-		if h.err != nil {
-			return nil, h.err
-		}
-		if h.row != nil && (first == nil || h.row.Key < first.Key) {
-			first = h.row
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		if row != nil && (first == nil || row.Key < first.Key) {
+			first = row
 		}
 	}
 	return first, nil
 }
 
-// Intersection is the List of the rows that occur in all its lists. Where one list has a gap,
-// the others skip it, and that list is asked first from then on. So the cost is proportional to
-// the length of the shortest list. The rows are those of any of the lists.
+// Intersection is the List of the rows that occur in all its lists. They are asked in
+// turn, each for the place that the one before has reached, so that a gap in one is skipped
+// in the others. So the cost is proportional to the length of the shortest list. The rows
+// are those of any of the lists.
 type Intersection[T any] struct {
 	Lists []List[T]
 
 	// Step, when set, is called before every seek with the place reached so
 	// far. Its error ends the search: the way to stop an expensive one.
 	Step func(from string) error
+
+	turn int // of the list that is asked next
 }
 
 // Seek implements List.
 func (x *Intersection[T]) Seek(ctx context.Context, from string) (*Row[T], error) {
-	for {
-		var first *Row[T]
-		agreed := true
-		for i, list := range x.Lists {
-			if x.Step != nil {
-				if err := x.Step(from); err != nil {
-					return nil, err
-				}
-			}
-			row, err := list.Seek(ctx, from)
-			if err != nil || row == nil {
+	for agreed := 0; ; {
+		if x.Step != nil {
+			if err := x.Step(from); err != nil {
 				return nil, err
 			}
-			if i == 0 {
-				first, from = row, row.Key
-			} else if row.Key > from {
-				from, agreed = row.Key, false
-				x.Lists = slices.Insert(slices.Delete(x.Lists, i, i+1), 0, list)
-				break
-			}
 		}
-		if agreed {
-			return first, nil
+		row, err := x.Lists[x.turn].Seek(ctx, from)
+		if err != nil || row == nil {
+			return nil, err
+		}
+		x.turn = (x.turn + 1) % len(x.Lists)
+		if row.Key > from {
+			from, agreed = row.Key, 0
+		}
+		if agreed++; agreed == len(x.Lists) {
+			return row, nil
 		}
 	}
 }
