@@ -24,7 +24,6 @@
 package catalog
 
 import (
-	"context"
 	"fmt"
 	"hash/fnv"
 	"strings"
@@ -67,13 +66,11 @@ type Catalog struct {
 
 // New returns the catalogue of an account, whose tables exist.
 func New(a *azstorage.Account) *Catalog {
-	c := &Catalog{
+	return &Catalog{
 		catalog: tablestore.New(a, CatalogTable),
 		recent:  tablestore.New(a, RecentTable),
-		Keeper:  indexrows.New(a, CatalogTable, referenceRow, CatalogTable, RecentTable),
+		Keeper:  indexrows.New(a, CatalogTable, referenceRow, rowsOf, CatalogTable, RecentTable),
 	}
-	c.Keeper.Rows = rowsOf
-	return c
 }
 
 // Listed reports whether the lists show a video: it is public, was uploaded, and
@@ -83,9 +80,9 @@ func Listed(v video.Video) bool {
 		(v.State != video.Cancelled || !v.UploadedAt.IsZero()) // cancelled before it arrived
 }
 
-func rowsOf(_ context.Context, v video.Video) ([]indexrows.Row, error) {
+func rowsOf(v video.Video) []indexrows.Row {
 	if !Listed(v) {
-		return nil, nil
+		return nil
 	}
 	row := func(table, pk, rk string) indexrows.Row {
 		return indexrows.Row{Table: table, Entity: tablestore.Entity{
@@ -97,7 +94,7 @@ func rowsOf(_ context.Context, v video.Video) ([]indexrows.Row, error) {
 		row(CatalogTable, channel, newPrefix+place),
 		row(CatalogTable, channel, titleKey(v.Title, v.ID)),
 		row(RecentTable, recentKey(Shard(v.ID, RecentShards)), place),
-	}, nil
+	}
 }
 
 // IDOf reads whose row one of a list is: property Id, with which its RowKey ends.

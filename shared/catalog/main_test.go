@@ -69,11 +69,7 @@ func (w *world) model(t *testing.T) map[rowKey]video.ID {
 	t.Helper()
 	rows := map[rowKey]video.ID{}
 	for _, v := range w.Videos() {
-		list, err := w.Rows(t.Context(), v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range list {
+		for _, r := range rowsOf(v) {
 			rows[rowKey{r.Table, r.Entity.PartitionKey, r.Entity.RowKey}] = v.ID
 			rows[rowKey{CatalogTable, "~" + string(v.ID), referenceRow}] = ""
 		}

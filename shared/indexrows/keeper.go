@@ -1,13 +1,12 @@
 package indexrows
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strconv"
 	"time"
@@ -50,7 +49,7 @@ type Row struct {
 	Entity tablestore.Entity
 }
 
-func keysOfRows(rows []Row) []Key {
+func keysOf(rows []Row) []Key {
 	list := make([]Key, len(rows))
 	for i, r := range rows {
 		list[i] = Key{Table: r.Table, PartitionKey: r.Entity.PartitionKey, RowKey: r.Entity.RowKey}
@@ -62,11 +61,8 @@ func keysOfRows(rows []Row) []Key {
 type Keeper struct {
 	home   string
 	rowKey string
+	rowsOf func(video.Video) []Row
 	tables map[string]*tablestore.Table
-
-	// Rows lists the derived rows of a video; none when lists must not show it.
-	// They must depend on v only.
-	Rows func(ctx context.Context, v video.Video) ([]Row, error)
 
 	// Applied, when set, is called before the note is replaced, with the rows that were
 	// added or removed. unsure says that other runs had not ended when this one began:
@@ -80,10 +76,11 @@ type Keeper struct {
 	Now func() time.Time
 }
 
-// New returns a Keeper whose back-references are rows rowKey of table home. The
-// derived rows lie in tables (base names); home may be one of them.
-func New(a *azstorage.Account, home, rowKey string, tables ...string) *Keeper {
-	k := &Keeper{home: home, rowKey: rowKey, tables: map[string]*tablestore.Table{}, Now: time.Now}
+// New returns a Keeper whose back-references are rows rowKey of table home. rowsOf lists
+// the derived rows of a video, none when lists must not show it; they depend on the video
+// only, and lie in tables (base names); home may be one of them.
+func New(a *azstorage.Account, home, rowKey string, rowsOf func(video.Video) []Row, tables ...string) *Keeper {
+	k := &Keeper{home: home, rowKey: rowKey, rowsOf: rowsOf, tables: map[string]*tablestore.Table{}, Now: time.Now}
 	for _, name := range append(tables, home) {
 		k.tables[name] = tablestore.New(a, name)
 	}
@@ -135,13 +132,13 @@ func (k *Keeper) round(ctx context.Context, id video.ID, current Current, runID 
 	if err != nil {
 		return false, nil, err
 	}
-	v, truth, err := truthOf(ctx, current)
-	var rows []Row
-	if err == nil && truth != nil {
-		rows, err = k.Rows(ctx, v)
-	}
+	v, there, err := current(ctx)
 	if err != nil {
-		return false, nil, fmt.Errorf("planning rows: %w", err)
+		return false, nil, err
+	}
+	var rows []Row
+	if there {
+		rows = k.rowsOf(v)
 	}
 	if len(rows) == 0 && len(own) == 0 && ref.etag == "" {
 		return true, nil, nil
@@ -151,10 +148,10 @@ func (k *Keeper) round(ctx context.Context, id video.ID, current Current, runID 
 	// 1. The note.
 	window, cancel := context.WithTimeout(ctx, writeWindow)
 	defer cancel()
-	wanted, before := keysOfRows(rows), ref.keys(own)
+	wanted, before := keysOf(rows), ref.keys(own)
 	unsure := len(own) > 0 || len(ref.Runs) > 0
 	others := slices.DeleteFunc(ref.Runs, func(r run) bool { return r.ID == runID })
-	note := run{ID: runID, At: k.Now().UTC(), Rows: keysOf(slices.Concat(own, wanted))}
+	note := run{ID: runID, At: k.Now().UTC(), Rows: distinct(slices.Concat(own, wanted))}
 	ref.Runs = slices.Concat(others, []run{note})
 	if err := k.save(ctx, id, &ref); err != nil {
 		if tablestore.Overtaken(err) {
@@ -164,7 +161,8 @@ func (k *Keeper) round(ctx context.Context, id video.ID, current Current, runID 
 	}
 
 	// 2. The truth, after the note.
-	if _, again, err := truthOf(ctx, current); err != nil || !bytes.Equal(again, truth) {
+	again, still, err := current(ctx)
+	if err != nil || still != there || !reflect.DeepEqual(again, v) {
 		return false, nil, err
 	}
 	// end snippet
@@ -179,22 +177,9 @@ func (k *Keeper) round(ctx context.Context, id video.ID, current Current, runID 
 	}
 
 	// 4. The note is replaced.
-	ref.Rows = keysOf(wanted)
+	ref.Rows = wanted
 	ref.Runs = slices.DeleteFunc(others, func(r run) bool { return k.Now().Sub(r.At) > Expiry })
 	return k.report(ctx, id, ref, wanted)
-}
-
-// truthOf reads the truth: the video, and a text that is equal when the truth is, nil
-// when there is no video.
-func truthOf(ctx context.Context, current Current) (v video.Video, text []byte, err error) {
-	v, ok, err := current(ctx)
-	if err != nil {
-		return v, nil, fmt.Errorf("reading the video: %w", err)
-	}
-	if ok {
-		text, err = json.Marshal(v)
-	}
-	return v, text, err
 }
 
 // changed lists the rows that are in one of before and wanted; when that is unsure, all.
@@ -231,7 +216,7 @@ func (k *Keeper) apply(ctx context.Context, rows []Row, old []Key) error {
 	type place struct{ table, partition string }
 	writes, removals := map[place][]tablestore.Op{}, map[place][]tablestore.Op{}
 	wanted := make(map[Key]bool, len(rows))
-	for i, key := range keysOfRows(rows) {
+	for i, key := range keysOf(rows) {
 		p := place{key.Table, key.PartitionKey}
 		writes[p] = append(writes[p], tablestore.Op{Kind: tablestore.OpUpsert, Entity: rows[i].Entity})
 		wanted[key] = true
@@ -240,7 +225,6 @@ func (k *Keeper) apply(ctx context.Context, rows []Row, old []Key) error {
 		if wanted[key] {
 			continue
 		}
-		wanted[key] = true // once
 		p, phase := place{key.Table, key.PartitionKey}, removals
 		if writes[p] != nil {
 			phase = writes
@@ -270,15 +254,12 @@ func (k *Keeper) Load(ctx context.Context, videos []video.Video) error {
 	var all []Row
 	var added []Key
 	for _, v := range videos {
-		rows, err := k.Rows(ctx, v)
-		if err != nil {
-			return fmt.Errorf("planning rows of %s: %w", v.ID, err)
-		}
+		rows := k.rowsOf(v)
 		if len(rows) == 0 {
 			continue
 		}
-		written := keysOfRows(rows)
-		ref := k.entity(v.ID, &reference{Rows: keysOf(written)})
+		written := keysOf(rows)
+		ref := k.entity(v.ID, &reference{Rows: written})
 		all, added = append(append(all, rows...), Row{Table: k.home, Entity: ref}), append(added, written...)
 	}
 	if err := k.apply(ctx, all, nil); err != nil {

@@ -1,10 +1,13 @@
 package indexrows
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -20,9 +23,10 @@ type Key struct {
 }
 
 // reference is the content of a back-reference, nearly always alone in its partition
-// (unique, T4), which is read by point queries (T5).
+// (unique, T4), which is read by point queries (T5). Its JSON is compressed: the keys of
+// one video's rows differ little.
 type reference struct {
-	Rows keys  `json:"rows"` // what the last run that ended has written
+	Rows []Key `json:"rows"` // what the last run that ended has written
 	Runs []run `json:"runs,omitempty"`
 
 	etag string // "" when the row does not exist
@@ -32,54 +36,30 @@ type reference struct {
 type run struct {
 	ID   string    `json:"id"`
 	At   time.Time `json:"at"`
-	Rows keys      `json:"rows"`
-}
-
-// keys is a set of keys, grouped because postings differ in the PartitionKey only.
-type keys map[string]map[string][]string // table, row key, partition keys
-
-func keysOf(list []Key) keys {
-	set := keys{}
-	for _, k := range list {
-		if set[k.Table] == nil {
-			set[k.Table] = map[string][]string{}
-		}
-		set[k.Table][k.RowKey] = append(set[k.Table][k.RowKey], k.PartitionKey)
-	}
-	for _, rows := range set {
-		for rk := range rows {
-			slices.Sort(rows[rk])
-			rows[rk] = slices.Compact(rows[rk])
-		}
-	}
-	return set
-}
-
-func (s keys) list() []Key {
-	var list []Key
-	for table, rows := range s {
-		for rk, partitions := range rows {
-			for _, pk := range partitions {
-				list = append(list, Key{Table: table, PartitionKey: pk, RowKey: rk})
-			}
-		}
-	}
-	return list
+	Rows []Key     `json:"rows"`
 }
 
 // keys lists the rows that any run has written or may have written, and those of own.
 func (r reference) keys(own []Key) []Key {
-	list := slices.Concat(r.Rows.list(), own)
+	list := slices.Concat(r.Rows, own)
 	for _, run := range r.Runs {
-		list = append(list, run.Rows.list()...)
+		list = append(list, run.Rows...)
 	}
-	return list
+	return distinct(list)
+}
+
+func distinct(list []Key) []Key {
+	set := map[Key]bool{}
+	for _, key := range list {
+		set[key] = true
+	}
+	return slices.Collect(maps.Keys(set))
 }
 
 // partitionOf is where the rows about one video live in the home table.
 func partitionOf(id video.ID) string { return "~" + string(id) }
 
-// pieceBytes is how much of the JSON goes into one property; the service's
+// pieceBytes is how much of the text goes into one property; the service's
 // limit is 64 KiB.
 const pieceBytes = 60_000
 
@@ -88,22 +68,26 @@ func (k *Keeper) load(ctx context.Context, id video.ID) (reference, error) {
 	if errors.Is(err, tablestore.ErrNotFound) {
 		return reference{}, nil
 	}
+	ref := reference{etag: row.ETag}
+	if err == nil {
+		err = ref.read(row)
+	}
 	if err != nil {
 		return reference{}, fmt.Errorf("reading back-reference: %w", err)
 	}
-	var text []byte
-	for i := 0; ; i++ {
-		piece := row.Bytes(pieceName(i))
-		if len(piece) == 0 {
-			break
-		}
-		text = append(text, piece...)
-	}
-	ref := reference{etag: row.ETag}
-	if err := json.Unmarshal(text, &ref); err != nil {
-		return reference{}, fmt.Errorf("reading back-reference: %w", err)
-	}
 	return ref, nil
+}
+
+func (r *reference) read(row tablestore.Entity) error {
+	var text []byte
+	for i := range len(row.Props) {
+		text = append(text, row.Bytes(pieceName(i))...)
+	}
+	unzipped, err := gzip.NewReader(bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	return json.NewDecoder(unzipped).Decode(r)
 }
 
 // save writes ref under its ETag and sets the new one. It returns
@@ -124,12 +108,13 @@ func (k *Keeper) save(ctx context.Context, id video.ID, ref *reference) error {
 
 // entity is the row of a back-reference.
 func (k *Keeper) entity(id video.ID, ref *reference) tablestore.Entity {
-	text, _ := json.Marshal(ref) // texts and times always encode
+	var text bytes.Buffer
+	zipped := gzip.NewWriter(&text)
+	_ = json.NewEncoder(zipped).Encode(ref) // texts and times always encode, and memory takes all
+	_ = zipped.Close()
 	row := tablestore.Entity{PartitionKey: partitionOf(id), RowKey: k.rowKey, Props: map[string]any{}}
-	i := 0
-	for piece := range slices.Chunk(text, pieceBytes) {
-		row.Props[pieceName(i)] = piece
-		i++
+	for piece := range slices.Chunk(text.Bytes(), pieceBytes) {
+		row.Props[pieceName(len(row.Props))] = piece
 	}
 	return row
 }

@@ -30,12 +30,10 @@ type Store struct {
 
 // New returns the registrations of an account, whose table exists.
 func New(a *azstorage.Account) *Store {
-	s := &Store{
+	return &Store{
 		rows:   tablestore.New(a, Table),
-		Keeper: indexrows.New(a, Table, referenceRow, Table),
+		Keeper: indexrows.New(a, Table, referenceRow, rowsOf, Table),
 	}
-	s.Keeper.Rows = rowsOf
-	return s
 }
 
 // Get reads one runner: a point query (T5). ErrNotFound.

@@ -28,18 +28,18 @@ func CheckRace(race video.Race) (Event, error) {
 }
 
 // rowsOf is one row for a public video that shows a race.
-func rowsOf(_ context.Context, v video.Video) ([]indexrows.Row, error) {
+func rowsOf(v video.Video) []indexrows.Row {
 	if v.Race == nil || !searchindex.Searchable(v) {
-		return nil, nil
+		return nil
 	}
 	event, err := CheckRace(*v.Race)
 	if err != nil {
-		return nil, nil //nolint:nilerr // such a video is tied to nothing
+		return nil // such a video is tied to nothing
 	}
 	return []indexrows.Row{{Table: Table, Entity: tablestore.Entity{
 		PartitionKey: string(event), RowKey: videoKey(v.Race.FirstFrameAt) + tablestore.Separator + string(v.ID),
 		Props: tablestore.Props(footage{v.ID, v.Race.FirstFrameAt.UTC(), v.DurationSeconds}),
-	}}}, nil
+	}}}
 }
 
 // videoKey sorts by time: how the keys of videos begin that start at t.

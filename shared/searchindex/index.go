@@ -44,7 +44,6 @@
 package searchindex
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -90,10 +89,9 @@ func New(a *azstorage.Account) *Index {
 		terms:    tablestore.New(a, TermsTable),
 		postings: tablestore.New(a, PostingsTable),
 		variants: tablestore.New(a, VariantsTable),
-		Keeper:   indexrows.New(a, PostingsTable, referenceRow, PostingsTable),
+		Keeper:   indexrows.New(a, PostingsTable, referenceRow, rowsOf, PostingsTable),
 		scanTime: scanTime,
 	}
-	x.Keeper.Rows = func(_ context.Context, v video.Video) ([]indexrows.Row, error) { return rowsOf(v), nil }
 	x.Keeper.Applied, x.Keeper.Loaded = x.keepVocabulary, x.loadVocabulary
 	return x
 }

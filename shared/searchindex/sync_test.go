@@ -59,9 +59,14 @@ func TestAVideoWithVeryManyWords(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	v := newVideo("film", 0)
+	letters := []rune("abcdefghijklmnopqrstuvwxyzабвгдежзиклмнопрстуфхцчшщъыьэюяαβγδεζηθικλμνξοπρστυφχψω")
 	many := func(first string, n int) (words []string) {
 		for i := range n {
-			words = append(words, fmt.Sprintf("%s%d%s", first, i, strings.Repeat("x", maxTermRunes)))
+			word := []rune(fmt.Sprint(first, i))
+			for len(word) <= maxTermRunes {
+				word = append(word, letters[rand.IntN(len(letters))]) // so that the words cannot be compressed
+			}
+			words = append(words, string(word))
 		}
 		return words
 	}
