@@ -190,8 +190,11 @@ func (t *Table) fetch(ctx context.Context, q Query, place string) (page []Entity
 	azstorage.CountRows(ctx, len(reply.Entities))
 	for _, text := range reply.Entities {
 		e, err := t.decode(text)
+		if q.Read != nil && err == nil {
+			err = q.Read(e)
+		}
 		if q.Read != nil {
-			err = t.read(ctx, e, q.Read, err)
+			err = t.judge(ctx, e, err)
 		}
 		switch {
 		case err == nil:

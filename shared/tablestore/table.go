@@ -72,7 +72,7 @@ func (t *Table) Get(ctx context.Context, pk, rk string) (Entity, error) {
 	azstorage.CountRows(ctx, 1)
 	e, err := t.decode(reply.Value)
 	if err != nil {
-		return Entity{}, failed(what, t.read(ctx, e, nil, err))
+		return Entity{}, failed(what, t.judge(ctx, e, err))
 	}
 	if e.ETag == "" {
 		e.ETag = string(reply.ETag)

@@ -1,6 +1,7 @@
 package tablestore
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -38,12 +39,9 @@ const (
 // Decode decodes a row of t. When that fails, also because of Entity.Err, the row is
 // reported and the error is ErrUnreadable. To report is to count the row each time, and
 // to log each version of it and note it in UnreadableTable once.
-func Decode[T any](ctx context.Context, t *Table, row Entity, decode func(Entity) (T, error)) (value T, _ error) {
-	err := t.read(ctx, row, func(row Entity) (err error) {
-		value, err = decode(row)
-		return err
-	}, nil)
-	return value, err
+func Decode[T any](ctx context.Context, t *Table, row Entity, decode func(Entity) (T, error)) (T, error) {
+	value, err := decode(row)
+	return value, t.judge(ctx, row, err)
 }
 
 // Into returns a Query.Read that appends what decode makes of each row to dst.
@@ -60,15 +58,9 @@ func Into[T any](dst *[]T, decode func(Entity) (T, error)) func(Entity) error {
 	}
 }
 
-// read reports a row that could not be decoded, or that read refuses.
-func (t *Table) read(ctx context.Context, row Entity, read func(Entity) error, refused error) error {
-	err := refused
-	if err == nil {
-		err = read(row)
-	}
-	if err == nil {
-		err = row.Err()
-	}
+// judge reports a row whose decoding ended with err, or whose getters met a mistake.
+func (t *Table) judge(ctx context.Context, row Entity, err error) error {
+	err = cmp.Or(err, row.Err())
 	if err == nil {
 		return nil
 	}

@@ -49,13 +49,14 @@ func TestPoisonAndRedrive(t *testing.T) {
 		p.Failures != 5 || p.DequeueCount != 1 || !strings.Contains(p.History, "w1 disk full") || time.Since(p.PoisonedAt) > time.Minute {
 		t.Errorf("poisoned item: %+v", p)
 	}
-	woken := make(chan string, 1)
-	qs.OnSend(func(queue string) { woken <- queue })
+	<-q.Woken() // of the send above
 	if _, err := qs.Redrive(t.Context(), p.ID); err != nil {
 		t.Fatal(err)
 	}
-	if got := <-woken; got != jobs {
-		t.Errorf("woke %q", got)
+	select {
+	case <-q.Woken():
+	default:
+		t.Error("no consumer was woken")
 	}
 	again, err := receive(t, q).Open(t.Context())
 	if err != nil || again.ID != item.ID || again.Failures != 0 || again.LastError != "" || again.History != "" {

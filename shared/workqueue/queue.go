@@ -39,7 +39,7 @@ type Queue struct {
 	account *azstorage.Account
 	client  *azqueue.QueueClient
 	blobs   *blobstore.Store
-	sent    func(queue string) // told of every item that is sent without delay
+	wake    chan struct{} // holds at most one call of Wake
 
 	poison       *azqueue.QueueClient // <base>-poison
 	poisonedRows *tablestore.Table
@@ -57,7 +57,7 @@ type Queue struct {
 func Open(a *azstorage.Account, spec Spec) *Queue {
 	spec = spec.withDefaults()
 	q := &Queue{
-		spec: spec, account: a, client: a.Queue(spec.Name), blobs: blobstore.New(a), sent: func(string) {},
+		spec: spec, account: a, client: a.Queue(spec.Name), blobs: blobstore.New(a), wake: make(chan struct{}, 1),
 		poison: a.Queue(PoisonName(spec.Base())), poisonedRows: tablestore.New(a, PoisonTable),
 	}
 	q.lead = q
@@ -90,10 +90,22 @@ func (q *Queue) Send(ctx context.Context, item workitem.Item, delay time.Duratio
 		return fmt.Errorf("send %s to queue %s: %w", item.ID, q.spec.Name, err)
 	}
 	if delay <= 0 {
-		q.sent(q.spec.Name)
+		q.Wake()
 	}
 	return nil
 }
+
+// Wake lets a consumer in this process look at the queue at once, as [Queue.Send] without a
+// delay does.
+func (q *Queue) Wake() {
+	select {
+	case q.wake <- struct{}{}:
+	default: // it is to look already
+	}
+}
+
+// Woken receives when the queue is to be looked at at once: see [Queue.Wake].
+func (q *Queue) Woken() <-chan struct{} { return q.wake }
 
 // check turns data that is too large for a message into a claim check.
 func (q *Queue) check(ctx context.Context, item workitem.Item) (workitem.Item, error) {

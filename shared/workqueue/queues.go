@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
@@ -23,9 +22,6 @@ type Queues struct {
 	poison  *tablestore.Table
 
 	lanes laneLengths
-
-	mu     sync.Mutex
-	onSend []func(queue string)
 }
 
 // Containers that the queues use, and elected duties the second. Names are completed with the stack's prefix.
@@ -46,7 +42,6 @@ func OpenAll(a *azstorage.Account, specs []Spec) *Queues {
 		if spec.lane > 0 {
 			q.lead = qs.byName[spec.Base()]
 		}
-		q.sent = qs.sent
 		qs.byName[spec.Name] = q
 		qs.specs = append(qs.specs, q.spec)
 	}
@@ -103,23 +98,6 @@ func (qs *Queues) Clear(ctx context.Context, queue string) error {
 		}
 	}
 	return nil
-}
-
-// OnSend calls hook after every item that this process sends without delay, so that a consumer
-// in it looks at once. The hook must return quickly, and not panic.
-func (qs *Queues) OnSend(hook func(queue string)) {
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	qs.onSend = append(qs.onSend, hook)
-}
-
-func (qs *Queues) sent(queue string) {
-	qs.mu.Lock()
-	hooks := qs.onSend
-	qs.mu.Unlock()
-	for _, hook := range hooks {
-		hook(queue)
-	}
 }
 
 // List asks the service which queues of this stack exist, and returns their names in the

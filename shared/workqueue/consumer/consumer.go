@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,7 +50,6 @@ func New(queues *workqueue.Queues, options Options) (*Consumer, error) {
 			queue: queues.Queue(spec.Name),
 			pool:  p,
 			state: &queueState{weight: float64(spec.Weight), typical: spec.Typical.Seconds(), urgent: spec.Urgent},
-			wake:  make(chan struct{}, 1),
 			lanes: side,
 		}
 		if spec.Laned {
@@ -64,7 +62,6 @@ func New(queues *workqueue.Queues, options Options) (*Consumer, error) {
 	for _, l := range c.pollers {
 		c.options.RefreshPolicy = min(c.options.RefreshPolicy, l.queue.Spec().Visibility/2)
 	}
-	queues.OnSend(c.wake)
 	return c, nil
 }
 
@@ -92,15 +89,6 @@ func (c *Consumer) Run(ctx context.Context) {
 	loops.Wait()
 	c.running.Wait()
 	c.breakers.retries.Wait()
-}
-
-// wake makes the poller of a queue receive at once. It is called for every item that
-// is sent without delay through the same workqueue.Queues.
-func (c *Consumer) wake(queue string) {
-	i := slices.IndexFunc(c.pollers, func(l *queuePoller) bool { return l.queue.Name() == queue })
-	if i >= 0 {
-		c.pollers[i].rouse()
-	}
 }
 
 // refresh reads every queue's length and policy with one request each, and raises the

@@ -26,7 +26,6 @@ type queuePoller struct {
 	queue *workqueue.Queue
 	pool  *pool
 	state *queueState
-	wake  chan struct{} // holds at most one wake-up
 	lanes *lanes
 
 	mu      sync.Mutex
@@ -53,16 +52,8 @@ func (l *queuePoller) found() {
 	}
 	for _, other := range l.lanes.pollers {
 		if other != l {
-			other.rouse()
+			other.queue.Wake()
 		}
-	}
-}
-
-// rouse makes the poller receive at once.
-func (l *queuePoller) rouse() {
-	select {
-	case l.wake <- struct{}{}:
-	default: // a wake-up is there already
 	}
 }
 
@@ -171,7 +162,7 @@ func (l *queuePoller) wait(ctx context.Context, d time.Duration) (woken bool) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):
-	case <-l.wake:
+	case <-l.queue.Woken():
 		return true
 	}
 	return false

@@ -13,12 +13,13 @@ import (
 // any lane has messages, and seldom after a minute without any. A message wakes them.
 func TestLanesSleep(t *testing.T) {
 	t.Parallel()
-	queues := workqueue.OpenAll(azuritetest.Account(t), []workqueue.Spec{{Name: "work", Laned: true, MaxIdlePoll: time.Second}})
+	a := azuritetest.Account(t)
 	synctest.Test(t, func(t *testing.T) {
+		queues := workqueue.OpenAll(a, []workqueue.Spec{{Name: "work", Laned: true, MaxIdlePoll: time.Second}})
 		all := &lanes{}
 		for lane := range workqueue.Lanes {
 			all.pollers = append(all.pollers, &queuePoller{
-				queue: queues.Queue(workqueue.LaneName("work", lane)), lanes: all, wake: make(chan struct{}, 1),
+				queue: queues.Queue(workqueue.LaneName("work", lane)), lanes: all,
 			})
 		}
 		first, second, third := all.pollers[0], all.pollers[1], all.pollers[2]
