@@ -48,7 +48,6 @@ func kindOf(service Service, what string) RequestKind {
 // for. It is safe for concurrent use.
 type Counter struct {
 	outer *Counter
-	each  func() // nil, or called for every try
 
 	mu     sync.Mutex
 	counts Counts
@@ -63,7 +62,10 @@ type Counts struct {
 	Received int64          // bytes of the bodies of answers, as far as they were read
 }
 
-type counterKey struct{}
+type (
+	counterKey   struct{}
+	onRequestKey struct{}
+)
 
 // WithCounter returns a context below which every request is counted, and the counter.
 // Those of outer contexts count it, too.
@@ -75,9 +77,7 @@ func WithCounter(ctx context.Context) (context.Context, *Counter) {
 // OnRequest returns a context below which f is called for every try of a request. A step
 // that makes many requests reports its progress this way, also while it is throttled.
 func OnRequest(ctx context.Context, f func()) context.Context {
-	ctx, c := WithCounter(ctx)
-	c.each = f
-	return ctx
+	return context.WithValue(ctx, onRequestKey{}, f)
 }
 
 func counterOf(ctx context.Context) *Counter {
@@ -127,11 +127,6 @@ func (c *Counter) request(kind RequestKind, sent int64) {
 		counts.Requests[kind]++
 		counts.Sent += max(0, sent)
 	})
-	for ; c != nil; c = c.outer {
-		if c.each != nil {
-			c.each()
-		}
-	}
 }
 
 func (c *Counter) received(n int64) { c.add(func(counts *Counts) { counts.Received += max(0, n) }) }

@@ -75,7 +75,7 @@ func (a *Account) EnsureCORS(ctx context.Context, origins []string) error {
 	if len(origins) == 0 {
 		return nil
 	}
-	for round := 0; ; round++ {
+	for range corsRounds {
 		have, err := a.blobs.GetProperties(ctx, nil)
 		if err != nil {
 			return fmt.Errorf("read blob service properties: %w", err)
@@ -84,18 +84,14 @@ func (a *Account) EnsureCORS(ctx context.Context, origins []string) error {
 		if !missing {
 			return nil
 		}
-		if round == corsRounds {
-			return errors.New("set CORS rules of the blob service: others keep changing them")
-		}
-		if round > 0 {
-			if err := sleep(ctx, rand.N(corsPause)); err != nil {
-				return err
-			}
-		}
 		if _, err := a.blobs.SetProperties(ctx, &service.SetPropertiesOptions{CORS: rules}); err != nil {
 			return fmt.Errorf("set CORS rules of the blob service: %w", err)
 		}
+		if err := sleep(ctx, rand.N(corsPause)); err != nil {
+			return err
+		}
 	}
+	return errors.New("set CORS rules of the blob service: others keep changing them")
 }
 
 // corsWith adds the origins to our rule, as its newest. The newest stands first.

@@ -80,6 +80,9 @@ func (t tries) Do(req *policy.Request) (*http.Response, error) {
 	counter := counterOf(req.Raw().Context())
 	try, begun := Try{Kind: Classify(t.service, req.Raw())}, time.Now()
 	counter.request(try.Kind, req.Raw().ContentLength)
+	if f, ok := req.Raw().Context().Value(onRequestKey{}).(func()); ok {
+		f()
+	}
 	resp, err := req.Next()
 	try.Took = time.Since(begun)
 	if resp != nil {

@@ -244,20 +244,16 @@ func (l *Lease) update(ctx context.Context, text string, hide time.Duration, mos
 
 // delete sends Delete Message until it is answered or ctx ends. The caller holds mu.
 func (l *Lease) delete(ctx context.Context) error {
-	asked := 0
-	_, err := l.request(ctx, math.MaxInt, func(ctx context.Context) error {
-		asked++
+	asked, err := l.request(ctx, math.MaxInt, func(ctx context.Context) error {
 		_, err := l.queue.client.DeleteMessage(ctx, l.MessageID, l.receipt, nil)
-		if asked > 1 && azstorage.HasCode(err, queueerror.MessageNotFound) {
-			return nil // gone after an unanswered request: that request deleted it
-		}
 		return err
 	})
-	if err == nil {
-		l.end = errSettled
-		l.queue.lead.tuner.deleted(time.Since(l.Received))
+	if err != nil && (asked < 2 || !azstorage.HasCode(err, queueerror.MessageNotFound)) {
+		return err
 	}
-	return err
+	l.end = errSettled // a message that is gone after an unanswered request was deleted by that
+	l.queue.lead.tuner.deleted(time.Since(l.Received))
+	return nil
 }
 
 // lose decides what a refused receipt means. The caller holds mu.

@@ -88,29 +88,27 @@ func (c *Consumer) poll(ctx context.Context, l *queuePoller) {
 			})
 		}
 		// end snippet
-		switch {
-		case err != nil:
-			want = 1
-			l.count(func(s *QueueStats) { s.ReceiveErrors++ })
-			c.log.Warn("cannot receive", "queue", spec.Name, "error", err)
-			idle = min(2*idle, spec.MaxIdlePoll)
-			l.wait(ctx, spread(idle))
-		case len(leases) > 0:
-			want, idle = 1, firstIdlePoll
+		want = 1
+		if len(leases) > 0 {
 			if len(leases) == slots.got { // there may be more
 				want = workqueue.MaxBatch
 			}
+			idle = firstIdlePoll
 			l.count(func(s *QueueStats) { s.Received += int64(len(leases)) })
 			l.found()
-		default:
-			want = 1
+			continue
+		}
+		if err != nil {
+			l.count(func(s *QueueStats) { s.ReceiveErrors++ })
+			c.log.Warn("cannot receive", "queue", spec.Name, "error", err)
+		} else {
 			l.count(func(s *QueueStats) { s.EmptyPolls++ })
-			longest := l.longestIdle()
-			if l.wait(ctx, min(spread(idle), longest)) {
-				idle = firstIdlePoll
-			} else {
-				idle = min(2*idle, longest)
-			}
+		}
+		longest := l.longestIdle()
+		if l.wait(ctx, min(spread(idle), longest)) {
+			idle = firstIdlePoll
+		} else {
+			idle = min(2*idle, longest)
 		}
 	}
 }
