@@ -21,9 +21,8 @@ import (
 // DevelopmentStorage is the connection string that means "Azurite on this host".
 const DevelopmentStorage = "UseDevelopmentStorage=true"
 
-// Config says which account to open and how.
-//
-// Set ConnectionString, or Account; with neither, Open uses DevelopmentStorage.
+// Config says which account to open and how: by ConnectionString or Account; with neither,
+// Open uses DevelopmentStorage.
 type Config struct {
 	// ConnectionString is the account's connection string with its key.
 	ConnectionString string
@@ -67,8 +66,7 @@ func (t Try) Throttled() bool {
 	return t.Status == http.StatusTooManyRequests || t.Status == http.StatusServiceUnavailable
 }
 
-// LogValue is what a log shows of it: where requests go and how they are
-// repeated, and not the account's key.
+// LogValue is what a log shows of it, without the account's key.
 func (c Config) LogValue() slog.Value {
 	to, err := c.resolve()
 	if err != nil {
@@ -98,8 +96,7 @@ func (c Config) resolve() (ends endpoints, _ error) {
 	return ends, errors.Join(errs[:]...)
 }
 
-// ConfigFromEnv reads the configuration through getenv, which is os.Getenv or a
-// test's own. One error lists every bad variable.
+// ConfigFromEnv reads the configuration through getenv. One error lists every bad variable.
 //
 //	AZURE_STORAGE_CONNECTION_STRING   default UseDevelopmentStorage=true
 //	AZURE_STORAGE_ACCOUNT             instead of a connection string: use DefaultAzureCredential
@@ -156,8 +153,7 @@ const (
 
 const defaultEndpointSuffix = "core.windows.net"
 
-// AzuriteConnectionString returns the connection string of an emulator that
-// listens on these ports of the loopback address.
+// AzuriteConnectionString returns that of an emulator on these ports of the loopback address.
 func AzuriteConnectionString(blobPort, queuePort, tablePort int) string {
 	return fmt.Sprintf("DefaultEndpointsProtocol=http;AccountName=%s;AccountKey=%s;"+
 		"BlobEndpoint=http://127.0.0.1:%d/%s;QueueEndpoint=http://127.0.0.1:%d/%s;TableEndpoint=http://127.0.0.1:%d/%s;",

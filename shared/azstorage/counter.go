@@ -9,8 +9,7 @@ import (
 	"sync"
 )
 
-// RequestKind is a kind of request that a price list tells apart: a service and what
-// is done there, such as "blob.write".
+// RequestKind is a kind of request that a price list tells apart, such as "blob.write".
 type RequestKind string
 
 // What is done. A message that is received, renewed or sent is a write; a list is a
@@ -74,8 +73,7 @@ func WithCounter(ctx context.Context) (context.Context, *Counter) {
 	return context.WithValue(ctx, counterKey{}, c), c
 }
 
-// OnRequest returns a context below which f is called for every try of a request. A step
-// that makes many requests reports its progress this way, also while it is throttled.
+// OnRequest returns a context below which f is called for every try of a request.
 func OnRequest(ctx context.Context, f func()) context.Context {
 	return context.WithValue(ctx, onRequestKey{}, f)
 }

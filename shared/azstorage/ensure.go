@@ -69,8 +69,7 @@ const (
 // (https://learn.microsoft.com/rest/api/storageservices/set-blob-service-properties): it
 // reads back what it wrote, and writes again until its origins are there.
 //
-// It needs a right that data roles of Azure do not have: there, deployment sets
-// the rules and the caller may ignore a 403.
+// Data roles of Azure may not do it: there, deployment sets the rules, and a 403 may be ignored.
 func (a *Account) EnsureCORS(ctx context.Context, origins []string) error {
 	if len(origins) == 0 {
 		return nil

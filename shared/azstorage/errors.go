@@ -20,10 +20,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
 )
 
-// Describe returns the HTTP status and the storage code of an error, also of
-// one inside a table batch, whose outer status is 202 (paper row Q15). The code
-// may be empty: the service does not always send one. ok is false for errors
-// that no service reply caused, such as a refused connection.
+// Describe returns the HTTP status and the storage code of an error, also of one inside a
+// table batch, whose outer status is 202 (paper row Q15). The service does not always send a
+// code. ok is false for errors that no reply caused, such as a refused connection.
 func Describe(err error) (status int, code string, ok bool) {
 	var reply *azcore.ResponseError
 	if !errors.As(err, &reply) {
@@ -143,9 +142,8 @@ type BatchReply struct {
 	Status int
 	Code   string // storage code of a failure
 	ETag   string // of a written row
-	// Index is the operation that failed, counted from 0, or −1 when the
-	// service did not say. It is set in failures only: a failed batch has one
-	// reply, whatever its number of operations.
+	// Index is the operation that failed, counted from 0, or −1 when the service did not
+	// say. A failed batch has one reply, whatever its number of operations.
 	Index int
 }
 
@@ -210,16 +208,14 @@ func readBatchReply(text string) (BatchReply, error) {
 	return r, nil
 }
 
-// signature matches the value of a signed URL's "sig" parameter, plain or
-// percent-encoded inside of another URL.
+// signature matches a signed URL's "sig", also percent-encoded inside of another URL.
 var signature = regexp.MustCompile(`(?i)(^|[^a-z])sig(?:=|%3d)[^&\s"'<>\\)]*`)
 
 // accountKey matches the secret of a connection string.
 var accountKey = regexp.MustCompile(`(?i)\bAccountKey=[^;\s"']*`)
 
-// Redact returns text without the signatures of signed URLs and without account
-// keys. Anyone who holds such a URL may use it, so it belongs in no log, no error
-// and no message to a user.
+// Redact returns text without the signatures of signed URLs and without account keys.
+// Anyone who holds such a URL may use it.
 func Redact(text string) string {
 	text = signature.ReplaceAllString(text, "${1}[signature removed]")
 	return accountKey.ReplaceAllString(text, "[account key removed]")

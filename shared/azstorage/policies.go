@@ -42,8 +42,8 @@ func (o operation) Do(req *policy.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// span makes a span of an operation that belongs to a trace. Polls and upkeep belong to
-// none. The address is left out of it: it may hold a signature, and titles of videos.
+// span makes a span of an operation that belongs to a trace. The address is left out of it:
+// it may hold a signature, and titles of videos.
 func (o operation) span(req *policy.Request) (context.Context, func(*http.Response, error)) {
 	ctx, method := req.Raw().Context(), req.Raw().Method
 	if !trace.SpanContextFromContext(ctx).IsValid() {
@@ -67,8 +67,7 @@ func (o operation) span(req *policy.Request) (context.Context, func(*http.Respon
 	}
 }
 
-// tries stands behind the retryPolicy and sees every try: it counts it, and reads the time
-// of its answer.
+// tries stands behind the retryPolicy, counts every try and reads the time of its answer.
 type tries struct {
 	service Service
 	seen    func(Try) // may be nil

@@ -33,11 +33,8 @@ const (
 //	pause = min(zmin + y, zmax)
 //
 // with z = Delay, zmin = MinDelay and zmax = MaxDelay. A Retry-After of the
-// server lengthens a pause and never shortens it.
-//
-// Retried are network errors, time-outs of a try, tokens that could not be had
-// (ErrNoToken, unless the identity is refused), and the statuses 408, 429, 500, 502, 503
-// and 504. The answer to others would be the same.
+// server lengthens a pause. Retried are network errors, time-outs of a try, ErrNoToken unless
+// the identity is refused, and the statuses 408, 429, 500, 502, 503 and 504.
 //
 // A context's deadline, or WithCallLimit, bounds a call as a whole. Its tries then
 // share the time that is left, and the last error is returned before it is over.
@@ -63,8 +60,7 @@ var DefaultRetry = Retry{
 	TryTimeout: 30 * time.Second,
 }
 
-// PaperRetry has the paper's numbers, and our bound of a try. It suits batch programs; a user
-// would not wait for it.
+// PaperRetry has the paper's numbers, for batch programs: a user would not wait for it.
 var PaperRetry = Retry{
 	Strategy: Exponential, MaxRetries: 5,
 	Delay: 45 * time.Second, MinDelay: 3 * time.Second, MaxDelay: 90 * time.Second,
@@ -112,9 +108,8 @@ func WithoutRetry(ctx context.Context) context.Context {
 
 type attemptsKey struct{}
 
-// WithAttempts returns a context and a counter of the tries of the latest call
-// below it, for one call at a time. After a conflict, a count above 1 means that it may be
-// with the call's own earlier try, whose reply was lost (paper row Q13).
+// WithAttempts returns a context and a counter of the tries of the latest call below it, for
+// one call at a time. A conflict may be with an earlier try, whose reply was lost (Q13).
 func WithAttempts(ctx context.Context) (context.Context, *int) {
 	n := new(int)
 	return context.WithValue(ctx, attemptsKey{}, n), n
@@ -132,8 +127,7 @@ func WithCallLimit(ctx context.Context, d time.Duration) context.Context {
 // forever is longer than any call.
 const forever = 10 * 365 * 24 * time.Hour
 
-// callEnd is when a call has to be over: at the context's deadline or when WithCallLimit
-// says so, whichever comes first.
+// callEnd is when the context's deadline or WithCallLimit wants a call to be over.
 func callEnd(ctx context.Context) time.Time {
 	end := time.Now().Add(forever)
 	if deadline, bounded := ctx.Deadline(); bounded {
@@ -203,8 +197,7 @@ func (p *retryPolicy) pauseAfter(try int, resp *http.Response, left time.Duratio
 	return pause, left > 0
 }
 
-// tryOnce sends a copy of the request, so that headers added for one try are
-// not seen by the next. A stream that is silent for as long as patience breaks.
+// tryOnce sends a copy of the request, so that the next try does not see its headers.
 func tryOnce(req *policy.Request, timeout, patience time.Duration) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Raw().Context())
 	timer := time.AfterFunc(timeout, func() { cancel(ErrTryTimeout) })

@@ -35,10 +35,9 @@ type Op struct {
 // It returns the new ETag of every operation, "" for deletes.
 //
 // It returns ErrLimit, and sends nothing, for operations on more than one partition,
-// more than MaxBatchOps operations, more than maxBatchBytes, a row named twice, and
-// a row over a limit of its own. When the service refuses, none of it was done: the error
-// names the operation, azstorage.Describe has its status and code, and errors.Is knows the
-// sentinels. A lost reply is recognised by reading a row back (row Q13).
+// more than MaxBatchOps operations, more than 4 MiB, a row named twice, and a row over a
+// limit of its own. When the service refuses, none of it was done: the error names the
+// operation and has its sentinel. A lost reply is recognised by reading a row back (row Q13).
 func (t *Table) Submit(ctx context.Context, ops []Op) (etags []string, err error) {
 	writeID := newWriteID()
 	all, err := plan(ops, writeID)
@@ -77,8 +76,7 @@ func (op Op) String() string {
 	return fmt.Sprintf("%s row %q/%q", op.Kind, op.Entity.PartitionKey, op.Entity.RowKey)
 }
 
-// failedOp is the index of the operation because of which a transaction failed, or −1 when
-// the service did not say.
+// failedOp is the index of the operation that failed, or −1 when the service did not say.
 func failedOp(ops []Op, err error) int {
 	reply, inside := azstorage.BatchFailure(err)
 	switch {
@@ -150,9 +148,8 @@ func replyETags(reply *http.Response, n int) ([]string, error) {
 }
 
 // ownTry decides, after a repeated write or transaction was refused, whether an earlier try
-// of ours had succeeded, and returns its ETags or the error. A transaction is atomic, so one
-// row with our write id proves all of it. If it has deletes only, the proof is that all rows
-// are gone.
+// of ours had succeeded. A transaction is atomic, so one row with our write id proves all of
+// it. If it has deletes only, the proof is that all rows are gone.
 func (t *Table) ownTry(ctx context.Context, ops []Op, writeID string, refused error) (etags []string, _ error) {
 	overtaken := azstorage.IsConflict(refused) || azstorage.IsPrecondition(refused)
 	if !overtaken && !azstorage.IsNotFound(refused) {
@@ -218,9 +215,8 @@ func (t *Table) submitTolerant(ctx context.Context, all *transaction, writeID st
 	return nil
 }
 
-// Clear removes all rows that a query selects, a page at a time, and returns how many it
-// removed. Rows that are inserted meanwhile may stay. Safe to repeat. Errors are those of Page
-// and SubmitAll.
+// Clear removes all rows that a query selects, a page at a time, and returns how many. Rows
+// that are inserted meanwhile may stay. Safe to repeat. Errors: those of Page and SubmitAll.
 func (t *Table) Clear(ctx context.Context, query Query) (removed int, _ error) {
 	query.Select = []string{"RowKey"}
 	for token := ""; ; {

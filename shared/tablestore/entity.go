@@ -13,9 +13,8 @@ import (
 // Entity is one row. The values of Props are string, int32, int64, int,
 // float64, bool, time.Time or []byte; a nil value is left out.
 //
-// Reading gives the same types, with two exceptions of the wire format: an int
-// comes back as int64, and a float64 without a fraction may come back as int32.
-// The getters convert between numbers.
+// An int comes back as int64, and a float64 without a fraction may come back as int32. The
+// getters convert between numbers.
 type Entity struct {
 	PartitionKey string
 	RowKey       string
@@ -30,8 +29,8 @@ type Entity struct {
 // opIDProperty is the property of the write id: see the package comment.
 const opIDProperty = "OpId"
 
-// Err returns the first mistake that a getter met: a property that is there and has
-// another type than it was asked for. Decode, Into and Query.Read look at it.
+// Err returns the first mistake that a getter met: a property of another type than it was
+// asked for. Decode, Into and Query.Read look at it.
 func (e Entity) Err() error {
 	if e.mistake == nil {
 		return nil
@@ -54,7 +53,7 @@ func (e Entity) mistaken(name string, wanted any) {
 	}
 }
 
-// String returns a property, or "" when it is missing or has another type.
+// String returns a property, or "".
 func (e Entity) String(name string) string { return property[string](e, name) }
 
 // Int64 returns a number, or 0.
@@ -153,8 +152,7 @@ func wire(value any) (any, string) {
 	}
 }
 
-// decode reads a row as the SDK returns it. With an error it returns keys and ETag, if
-// they could be read.
+// decode reads a row as the SDK returns it. With an error it still has keys and ETag, if any.
 func decode(text []byte) (Entity, error) {
 	decoder := json.NewDecoder(strings.NewReader(string(text)))
 	decoder.UseNumber()

@@ -29,8 +29,7 @@ func forbiddenInKey(r rune) bool {
 
 // EscapeKey makes any text a field of a key. It normalises to NFKC and writes '!' and
 // hexadecimal digits for '!' itself, for characters that a key must not hold, and
-// for underscores that could be read as a Separator. Other text stays as it is, so
-// keys are readable.
+// for underscores that could be read as a Separator.
 //
 //	EscapeKey("AC/DC")  "AC!2FDC"
 //	EscapeKey("a_b")    "a_b"
@@ -54,8 +53,7 @@ func EscapeKey(s string) string {
 	return b.String()
 }
 
-// UnescapeKey undoes EscapeKey, up to normalisation. Text that EscapeKey did
-// not make is an error.
+// UnescapeKey undoes EscapeKey, up to normalisation. Other text is an error.
 func UnescapeKey(s string) (string, error) {
 	if !strings.Contains(s, "!") {
 		return s, nil
@@ -95,9 +93,8 @@ func Join(fields ...string) string {
 }
 
 // Pad writes a number with leading zeros. Keys are ordered as text, in which "111"
-// comes before "2"; "002" comes before "111" (paper row T1). Pad panics for a
-// negative number and for one with more digits than width: its row would stand in
-// the wrong place, and no later code could tell.
+// comes before "2" (paper row T1). Pad panics for a negative number and for one with more
+// digits than width: its row would stand in the wrong place.
 func Pad(n int64, width int) string {
 	s := strconv.FormatInt(n, 10)
 	if n < 0 || len(s) > width {

@@ -46,8 +46,7 @@ type Query struct {
 	// Without it a row that cannot be decoded is an error.
 	Read func(Entity) error
 
-	// Class is the highest cost that the caller expects. A dearer query is refused
-	// with ErrClass. The zero value allows everything.
+	// Class is the highest cost that the caller expects: see ErrClass. 0 allows everything.
 	Class Class
 }
 
@@ -122,9 +121,8 @@ func (t *Table) Query(ctx context.Context, q Query) iter.Seq2[Entity, error] {
 	}
 }
 
-// First returns the first n rows, 1 to 1000, or all if there are fewer. Use it where
-// Page is not enough: a page may hold fewer rows than asked for and still not be
-// the last one.
+// First returns the first n rows, 1 to 1000, or all if there are fewer. A page may hold fewer
+// and still not be the last one.
 func (t *Table) First(ctx context.Context, q Query, n int) ([]Entity, error) {
 	q.PageSize = int32(n)
 	rows := make([]Entity, 0, n)
@@ -139,9 +137,8 @@ func (t *Table) First(ctx context.Context, q Query, n int) ([]Entity, error) {
 	return rows, nil
 }
 
-// Page returns one page and the opaque token of the next one, "" at the end.
-// token is "" for the first page. A page has at least one row unless it is the
-// last: empty pages of the service are skipped. ErrToken.
+// Page returns one page and the opaque token of the next one, "" at the end. token is "" for
+// the first. A page has at least one row unless it is the last. ErrToken.
 func (t *Table) Page(ctx context.Context, q Query, token string) (entities []Entity, next string, err error) {
 	place, err := Place(q.filter(), token)
 	for err == nil {
@@ -213,14 +210,12 @@ func (t *Table) fetch(ctx context.Context, q Query, place string) (page []Entity
 }
 
 // ErrToken says that a page token is not one of ours, or belongs to another query.
-// Asking for the first page again is the remedy.
 var ErrToken = errors.New("page token does not belong to this query")
 
 const tokenSum = 9 // bytes of checksum, so that the text has no padding surprises
 
-// Token makes the opaque page token of a place in the list that query names. A
-// place is a RowKey, not a count, so rows that are added or removed before it
-// do not move it. The token of the empty place is empty.
+// Token makes the opaque page token of a place in the list that query names. A place is a
+// key, so rows that are added or removed before it do not move it. That of "" is "".
 func Token(query, place string) string {
 	if place == "" {
 		return ""
@@ -232,9 +227,8 @@ func Token(query, place string) string {
 // Place reads a token that Token made for the same query, or returns
 // ErrToken. The empty token is the empty place: the beginning.
 //
-// The checksum catches mistakes: a damaged token, or another query's. It is no
-// secret, so the caller checks the form of the place too, and a place must
-// never give access to anything by itself.
+// The checksum catches mistakes and is no secret: the caller checks the form of the place
+// too, and a place must never give access to anything by itself.
 func Place(query, token string) (string, error) {
 	if token == "" {
 		return "", nil

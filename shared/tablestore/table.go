@@ -14,8 +14,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 )
 
-// Errors that callers act on. The wrapped errors also answer
-// azstorage.Describe with the status and code of the service.
+// Errors that callers act on. azstorage.Describe has the service's status and code.
 var (
 	ErrNotFound = errors.New("row not found")
 	ErrExists   = errors.New("row exists already")
@@ -92,9 +91,8 @@ func (t *Table) Upsert(ctx context.Context, e Entity) (etag string, err error) {
 	return t.write(ctx, Op{Kind: OpUpsert, Entity: e})
 }
 
-// Update replaces a row that must exist in the version ifMatch, or in any with
-// AnyETag, and returns its new ETag. ErrChanged, ErrNotFound. A lost reply is
-// recognised by reading the row back.
+// Update replaces a row that must exist in the version ifMatch, or in any with AnyETag, and
+// returns its new ETag. ErrChanged, ErrNotFound. Lost replies: as for Insert.
 func (t *Table) Update(ctx context.Context, e Entity, ifMatch string) (etag string, err error) {
 	return t.write(ctx, Op{Kind: OpReplace, Entity: e, IfMatch: ifMatch})
 }
@@ -156,8 +154,7 @@ func etagOf(ifMatch string) *azcore.ETag { return new(azcore.ETag(cmp.Or(ifMatch
 // newWriteID returns the name of one write: see the package comment.
 func newWriteID() string { return rand.Text() }
 
-// failed says what failed and adds the sentinel that belongs to the reply. A missing table is
-// not a missing row.
+// failed adds what failed, and the reply's sentinel. A missing table is not a missing row.
 func failed(what string, err error) error {
 	switch {
 	case azstorage.HasCode(err, aztables.EntityAlreadyExists):

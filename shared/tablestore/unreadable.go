@@ -27,7 +27,7 @@ var ErrUnreadable = errors.New("row cannot be read")
 //	RowKey        hash of the row's keys
 //	              Partition, Row, Version (its ETag), Reason, SeenAt
 //
-// Rows are written only when something is broken, so the table stays small.
+// Rows are written only when something is broken.
 const UnreadableTable = "unreadable"
 
 const (
@@ -164,8 +164,8 @@ func (u *UnreadableRows) Get(ctx context.Context, id string) (Unreadable, error)
 	return Decode(ctx, u.notes, note, readNote)
 }
 
-// Delete removes an unreadable row for good, and what it says with it. ErrChanged when
-// it has changed since it could not be read. Safe to repeat.
+// Delete removes an unreadable row for good. ErrChanged when it has changed since. Safe to
+// repeat.
 func (u *UnreadableRows) Delete(ctx context.Context, row Unreadable) error {
 	err := New(u.account, row.Table).Delete(ctx, row.PartitionKey, row.RowKey, row.ETag)
 	if err != nil && !errors.Is(err, ErrNotFound) {

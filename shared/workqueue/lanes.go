@@ -18,8 +18,7 @@ import (
 //
 // A queue is first in, first out, so a customer who sends 500 jobs would make all
 // others wait, and Azure Storage queues have no message groups. So all work of a job goes
-// into one of several queues, chosen by its customer, and consumers give lanes the same time:
-// a customer who fills a lane delays the work of that lane only (paper row Q5).
+// into one of several queues, and a customer who fills a lane delays that lane only (Q5).
 //
 // Before you lower the number, wait until the lanes that will go are empty: no worker
 // reads them afterwards.
@@ -57,14 +56,12 @@ func withLanes(specs []Spec) []Spec {
 const (
 	// shortLane: up to this many messages, new jobs go to lane 0. A queue this short
 	// delays no caller.
-	shortLane = 2
-	// lengthsFor is how long the lanes' lengths are remembered.
-	lengthsFor = time.Second
+	shortLane  = 2
+	lengthsFor = time.Second // how long the lanes' lengths are remembered
 	// A customer is quiet while it has sent at most quietJobs within quietSpan.
-	quietJobs = 4
-	quietSpan = time.Minute
-	// maxCustomers bounds the memory of what customers sent.
-	maxCustomers = 10_000
+	quietJobs    = 4
+	quietSpan    = time.Minute
+	maxCustomers = 10_000 // of whom is remembered what they sent
 )
 
 // laneLengths remembers how many messages are in each lane, summed over all queues.
@@ -88,9 +85,6 @@ type sending struct {
 //     shortest lane;
 //   - else the shorter of two that the customer's name determines. The job is then bulk: what
 //     it runs may step back for others, who wait.
-//
-// So a customer who sends much fills at most two lanes, and others find a lane that is
-// nearly empty.
 //
 // The lengths are read at most once a second: a user waits for the answer. What a customer
 // sent is counted in this process only. When the lengths cannot be read the choice is still
@@ -157,8 +151,7 @@ func (qs *Queues) measure(ctx context.Context) {
 }
 
 // twoLanes returns two different lanes out of 1 to Lanes-1. The same customer gets
-// the same two in every process. With one lane each, two busy customers might share
-// it for ever while another lane is empty.
+// the same two in every process. With one each, two busy customers might share it for ever.
 func twoLanes(customer string) []int {
 	h := fnv.New64a()
 	h.Write([]byte(customer))

@@ -75,8 +75,7 @@ func (l *Lease) Deadline() time.Time { return *l.deadline.Load() }
 
 func (l *Lease) setDeadline(t time.Time) { l.deadline.Store(&t) }
 
-// Item returns the work item as it is in the message, without a claim check's data.
-// The error says why the text is not an item: see [Lease.Open].
+// Item returns the work item without a claim check's data, or why it is none: see [Lease.Open].
 func (l *Lease) Item() (workitem.Item, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,9 +83,8 @@ func (l *Lease) Item() (workitem.Item, error) {
 }
 
 // Open returns the work item and fetches its data if that is a claim check (paper
-// row Q9). Errors: workitem.ErrMalformed is permanent; it includes a claim check
-// whose blob is gone or belongs to another subject. workitem.ErrNewerVersion: a
-// newer worker can read it. After any other error Open may be called again.
+// row Q9). Errors: workitem.ErrMalformed, also of a claim check whose blob is gone or belongs
+// to another subject; workitem.ErrNewerVersion. After any other Open may be called again.
 func (l *Lease) Open(ctx context.Context) (workitem.Item, error) {
 	item, err := l.Item()
 	if err != nil || item.DataRef == "" {
@@ -126,8 +124,7 @@ func (l *Lease) Note(ctx context.Context, change func(*workitem.Item)) error {
 	return l.saying("renew", err)
 }
 
-// HasRoom reports whether the message has room for a change of the item. One of another
-// program may be as large as a message can be.
+// HasRoom reports whether the message, perhaps another program's, has room for a change.
 func (l *Lease) HasRoom(change func(*workitem.Item)) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,8 +145,7 @@ func (l *Lease) Complete(ctx context.Context) error {
 }
 
 // Release makes the message visible again after delay; 0 is at once. The function
-// record, if not nil, writes the reason into the item. Unknown members of the message are
-// kept (paper row Q6). A message that is not an item keeps its text.
+// record, if not nil, writes the reason into the item (paper row Q6: unknown members stay).
 func (l *Lease) Release(ctx context.Context, delay time.Duration, record func(*workitem.Item)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

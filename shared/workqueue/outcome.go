@@ -42,8 +42,7 @@ var (
 	ErrStalled = errors.New("no progress")
 )
 
-// Dependencies of a worker other than storage. Storage's are named by
-// azstorage.Service, and handlers may name their own: see [AsDependencyError].
+// Dependencies of a worker other than azstorage's services and those that handlers name.
 const (
 	Disk   = "disk"   // the scratch directory is full, broken or read-only
 	Host   = "host"   // out of memory, files or processes
@@ -52,15 +51,12 @@ const (
 
 // AsDependencyError reports whether err is trouble: it is about something that the worker
 // depends on and says nothing about the item. The item is then released at no cost.
-// Only this function decides it. Trouble is:
+// Trouble is:
 //
 //   - an error of storage that azstorage.DependencyOf recognises;
-//   - an error in the chain with a method Dependency() string, which returns the
-//     dependency: a handler's own errors may have it;
+//   - an error in the chain with a method Dependency() string, as a handler's own may have;
 //   - an error of the operating system that says that the disk is full or broken, or
 //     that the host has no memory, files or processes left.
-//
-// All else are failures. They are counted, so that an item that meets a bug becomes poison.
 func AsDependencyError(err error) (dependency string, ok bool) {
 	if service, ok := azstorage.DependencyOf(err); ok {
 		return string(service), true
@@ -103,8 +99,7 @@ type marked struct {
 
 func (e *marked) Unwrap() error { return e.error }
 
-// FateOf returns what the outermost mark in the chain of err asks for, and the delay of
-// FateSnoozed and FateRetried.
+// FateOf returns what the outermost mark in the chain of err asks for, and its delay.
 func FateOf(err error) (Fate, time.Duration) {
 	var m *marked
 	if !errors.As(err, &m) {

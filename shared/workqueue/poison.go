@@ -20,7 +20,7 @@ import (
 //	PartitionKey  queue, with lane    "encode-high-2" (some: one for each queue, T4)
 //	RowKey        message id          a GUID, so a repeated poisoning is one row
 //
-// Rows are written only when something is broken, so the table stays small.
+// Rows are written only when something is broken.
 const PoisonTable = "poison"
 
 // ErrNoPoison says that no poison item has that id: it may have been redriven.
@@ -153,18 +153,16 @@ func (qs *Queues) GetPoison(ctx context.Context, id string) (Poisoned, error) {
 	return row, err
 }
 
-// ErrRedriving says that the item is being redriven, or that a redrive was cut off less than
-// a minute ago.
+// ErrRedriving says that a redrive of the item is under way, or was cut off a moment ago.
 var ErrRedriving = errors.New("the item is being redriven")
 
 // redriveTakes is how long a redrive may take. One that began earlier was cut off.
 const redriveTakes = time.Minute
 
 // Redrive sends a poison item to its queue once more, with all counters reset and
-// the same id, and removes its row. Before that, change what made the work fail, or
-// it fails again. Of several at once one sends it, because each claims the row first, and
-// the others get [ErrRedriving]. A repetition after a crash may send a duplicate, a minute
-// later at the earliest.
+// the same id, and removes its row. Of several at once one sends it, because each claims the
+// row first, and the others get [ErrRedriving]. A repetition after a crash may send a
+// duplicate, a minute later at the earliest.
 func (qs *Queues) Redrive(ctx context.Context, id string) (Poisoned, error) {
 	q, row, err := qs.poisoned(ctx, id)
 	if err != nil {

@@ -14,10 +14,9 @@ import (
 	"github.com/cutroom/cutroom/shared/blobstore"
 )
 
-// Policy is what the roles tell each other about a queue while they run. It is
-// published in the queue's metadata, which the service returns with the length, so
-// it needs no request of its own (paper rows Q10 and Q16d). All lanes of a queue
-// have the policy of lane 0.
+// Policy is what the roles tell each other about a queue while they run. The service
+// returns it with the length, so it needs no request of its own (paper rows Q10 and Q16d).
+// All lanes of a queue have the policy of lane 0.
 type Policy struct {
 	Visibility time.Duration // replaces Spec.Visibility; 0 when none was published
 	Changed    time.Time     // when Visibility was, by the clock of who did it: for people; zero when it never was
@@ -25,8 +24,8 @@ type Policy struct {
 	Paused     bool          // consumers do not receive; sending goes on
 }
 
-// The metadata names. The service demands C# identifiers. Go's HTTP client changes
-// the case of header names, so names are compared without case.
+// The metadata names. Go's HTTP client changes the case of header names, so they are
+// compared without case.
 const (
 	metaVisibility = "visibility_ms"
 	metaEpoch      = "policy_epoch"
@@ -119,8 +118,7 @@ func (q *Queue) Refresh(ctx context.Context) (state State, err error) {
 }
 
 // publish changes the policy for every role. Set Queue Metadata replaces the whole
-// map and knows no ETag, so a blob lease admits one writer at a time. An equal policy is not
-// written.
+// map and knows no ETag, so a blob lease admits one writer at a time.
 func (q *Queue) publish(ctx context.Context, change func(Policy) Policy) error {
 	q = q.lead
 	lock, held, err := q.lockPolicy(ctx)
@@ -276,10 +274,8 @@ func (t *tuner) judge(now time.Time, inForce, declared time.Duration) float64 {
 
 // Tune raises the queue's visibility timeout by half when at least 3 deletes or
 // renewals, and 1 % of all, came too late. After ten minutes without one it lowers
-// it by a tenth, never below the declared value. The change is published, and every
-// role reads it with its next [Queue.Length]. Consumers call it about every 15 s.
-//
-// Of two workers that see the same late deletes, only the first raises the timeout.
+// it by a tenth, never below the declared value. Every role reads the change with its next
+// [Queue.Length]. Of two workers that see the same late deletes, only the first raises the timeout.
 func (q *Queue) Tune(ctx context.Context) error {
 	judged := q.Visibility()
 	factor := q.lead.tuner.judge(time.Now(), judged, q.spec.Visibility)

@@ -144,8 +144,8 @@ func (q *Queue) enqueue(ctx context.Context, to *azqueue.QueueClient, text strin
 	return sent, err
 }
 
-// creating makes what a request finds missing, and repeats the request: somebody has removed
-// it while we run, and without it items would be lost or come back for ever.
+// creating makes what a request finds missing, because somebody has removed it while we run,
+// and repeats the request.
 func (q *Queue) creating(ctx context.Context, request func() error) error {
 	err := request()
 	if !azstorage.HasCode(err, string(queueerror.QueueNotFound), string(bloberror.ContainerNotFound), string(aztables.TableNotFound)) {
@@ -210,8 +210,8 @@ func (q *Queue) Peek(ctx context.Context, limit int) ([]Peeked, error) {
 	return seen, nil
 }
 
-// Clear removes every message. On a long queue the service removes a part and
-// answers 500 OperationTimedOut, so it is repeated until it succeeds (paper row Q10) or ctx ends.
+// Clear removes every message. On a long queue the service removes a part and answers
+// OperationTimedOut, so it is repeated until ctx ends (paper row Q10).
 func (q *Queue) Clear(ctx context.Context) error {
 	for {
 		_, err := q.client.ClearMessages(azstorage.WithoutRetry(ctx), nil)

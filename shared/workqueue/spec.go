@@ -36,8 +36,7 @@ type Spec struct {
 	Weight int
 
 	// Urgent queues carry what a user waits for. All of them together have one slot beyond
-	// the pool's size, so they do not wait while other work fills it (paper row Q5). Give
-	// them a large weight, too.
+	// the pool's size. Give them a large weight, too (paper row Q5).
 	Urgent bool
 
 	// Typical is how long an item holds its slot. A queue is charged for its slots by it, and
@@ -60,12 +59,10 @@ func (s Spec) withDefaults() Spec {
 	return s
 }
 
-// PoisonName is the name of the queue for the poison messages of a base queue and
-// of its other lanes.
+// PoisonName is the name of the queue for the poison messages of all lanes of a base queue.
 func PoisonName(base string) string { return base + "-poison" }
 
-// Names lists every queue of specs: each base queue, its poison queue, its other
-// lanes.
+// Names lists every queue of specs: base queues, their poison queues and other lanes.
 func Names(specs []Spec) []string { return namesOf(withLanes(specs)) }
 
 func namesOf(specs []Spec) []string {
@@ -84,9 +81,8 @@ func namesOf(specs []Spec) []string {
 //
 //	encode-high=5s,encode-low=1m,*=10s
 //
-// "*" is every queue that the text does not name, wherever the "*" stands in it.
-// Durations are whole seconds from 1s to 168h, the range that the service accepts.
-// An empty text changes nothing. One error reports all mistakes.
+// "*" is every queue that the text does not name. Durations are whole seconds from 1s to
+// 168h. An empty text changes nothing. One error reports all mistakes.
 func WithVisibility(specs []Spec, text string) ([]Spec, error) {
 	changed := slices.Clone(specs)
 	parts := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
@@ -116,8 +112,7 @@ func WithVisibility(specs []Spec, text string) ([]Spec, error) {
 	return changed, nil
 }
 
-// Visibilities lists the visibility timeouts of specs the way WithVisibility reads
-// them.
+// Visibilities lists the timeouts of specs the way WithVisibility reads them.
 func Visibilities(specs []Spec) string {
 	list := make([]string, len(specs))
 	for i, s := range specs {

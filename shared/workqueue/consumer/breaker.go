@@ -16,7 +16,7 @@ import (
 // The states of a breaker.
 const (
 	BreakerClosed   = "closed"    // receiving
-	BreakerHalfOpen = "half-open" // of the steps that met the trouble, receiving one item at a time
+	BreakerHalfOpen = "half-open" // of the steps that met the trouble, one item at a time
 	BreakerOpen     = "open"      // not receiving
 )
 
@@ -33,9 +33,8 @@ const (
 //	                                 ↑                │ no probe, or it was well before
 //	                                 └── trouble ── half-open ─ an item is done ─→ closed
 //
-// The pause doubles while the trouble lasts. In a row means that no item of a step that
-// met the trouble was done in between. Items of other steps may not need the dependency.
-// (Why not a library: docs/decisions/0024-dependency-failures-open-a-circuit-breaker.md.)
+// In a row means that no item of a step that met the trouble was done in between. (Why not a
+// library: docs/decisions/0024-dependency-failures-open-a-circuit-breaker.md.)
 type breakers struct {
 	pause, maxPause time.Duration
 	probes          map[string]func(context.Context) error
@@ -106,8 +105,8 @@ func (b *breakers) block(steps []string) bool {
 	return b.limit(steps) == 0
 }
 
-// admit returns how many of the wanted items of these steps may be received, and a function
-// to call when they are settled, or none came.
+// admit returns how many of the wanted items of these steps may be received. settled is to be
+// called when they are settled, or none came.
 func (b *breakers) admit(want int, steps []string) (n int, settled func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -24,9 +24,8 @@ type Consumer struct {
 	owners   sync.Map // of *owner: the items in progress
 }
 
-// New makes a consumer of the queues whose pool has slots. It is an error when a
-// queue's pool is not in the options or one of its steps has no handler, and when no
-// queue uses a pool or a handler. It makes no request.
+// New makes a consumer of the queues whose pool has slots. It is an error when pools, steps
+// and handlers do not fit each other. It makes no request.
 func New(queues *workqueue.Queues, options Options) (*Consumer, error) {
 	if err := options.check(queues.Specs()); err != nil {
 		return nil, fmt.Errorf("new consumer: %w", err)
@@ -57,8 +56,8 @@ func New(queues *workqueue.Queues, options Options) (*Consumer, error) {
 		}
 		c.pollers = append(c.pollers, l)
 	}
-	// A dead worker's message is hidden for the visibility timeout. Lengths count
-	// hidden messages: reading them twice in that time shows which queues to poll often.
+	// Lengths count the hidden messages of dead workers: reading them twice in a visibility
+	// timeout shows which queues to poll often.
 	for _, l := range c.pollers {
 		c.options.RefreshPolicy = min(c.options.RefreshPolicy, l.queue.Spec().Visibility/2)
 	}
@@ -92,8 +91,7 @@ func (c *Consumer) Run(ctx context.Context) {
 }
 
 // refresh reads every queue's length and policy with one request each, and raises the
-// visibility timeout when deletes came late (paper row Q16d). Lanes that sleep are
-// skipped: their policy is that of lane 0, and their poller finds their messages.
+// visibility timeout when deletes came late (paper row Q16d). Lanes that sleep are skipped.
 func (c *Consumer) refresh(ctx context.Context) {
 	for _, l := range c.pollers {
 		if l.sleeping() {

@@ -61,8 +61,7 @@ type Job struct {
 func (j *Job) Renewals() int64 { return j.renewals.Load() }
 
 // Progress says that the work moved. The lease is renewed only while it is called at least
-// every Options.StallAfter (60 s). So a handler that hangs loses its message, and one that
-// works may take hours. A call is cheap enough for every frame.
+// every Options.StallAfter (60 s). A call is cheap enough for every frame.
 func (j *Job) Progress() { j.moved.Store(time.Now().UnixNano()) }
 
 // Attempt is the number of this attempt, from 1. Interruptions do not count.

@@ -23,8 +23,7 @@ type Options struct {
 	// handler is snoozed for a worker that has one (paper row Q6).
 	Handlers map[string]Handler
 
-	// Pools is the number of slots of each pool: how many items it works on at
-	// once. A pool with 0 slots is left to other workers.
+	// Pools is how many items of each pool are worked on at once; 0 leaves it to others.
 	Pools map[string]int
 
 	// Version is the newest version of items that the handlers understand. Newer
@@ -37,8 +36,8 @@ type Options struct {
 	// when the whole process stood still, such as on a suspended machine.
 	StallAfter time.Duration
 
-	// StopWithin is how long a handler may go on after the drain began. Then its
-	// message is released although it still runs. Default 500 ms.
+	// StopWithin is how long after the drain began the message of a handler that still
+	// runs is released. Default 500 ms.
 	StopWithin time.Duration
 
 	RefreshPolicy time.Duration // between two reads of each queue's length and policy; default 15 s
@@ -54,9 +53,8 @@ type Options struct {
 	// delivery whose reply was lost has reached no handler.
 	MaxUnexplained int
 
-	// DependencyPause and MaxDependencyPause bound how long an item that met trouble
-	// is hidden, and how long an open breaker waits before it tries again. Both
-	// double while the trouble lasts. Defaults 1 s and 30 s.
+	// DependencyPause and MaxDependencyPause bound how long an item that met trouble is
+	// hidden and an open breaker waits, doubled each time. Defaults 1 s and 30 s.
 	DependencyPause, MaxDependencyPause time.Duration
 
 	// Probes check whether a dependency works (an azstorage.Service, workqueue.Disk). One

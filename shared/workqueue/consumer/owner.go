@@ -101,9 +101,8 @@ func (o *owner) noteStart(ctx context.Context, unexplained int) error {
 	return err
 }
 
-// open reads the item and finds its handler. Data in a claim check takes a request. An item
-// of a step or version that this worker does not know is for a newer one: a rolling
-// deployment (paper row Q6).
+// open reads the item and finds its handler. An item of a step or version that this worker
+// does not know is for a newer one (paper row Q6).
 func (o *owner) open(ctx context.Context) (workitem.Item, error) {
 	item, err := o.lease.Item()
 	if err != nil {
@@ -164,8 +163,8 @@ func (o *owner) guard(draining <-chan struct{}, cancel context.CancelCauseFunc, 
 	}
 }
 
-// nextLook is when guard looks at the lease and the handler again: when one of them may be
-// due, and after a quarter of StallAfter at most, for stoodStill.
+// nextLook is when guard looks again: when something may be due, and after a quarter of
+// StallAfter at most, for stoodStill.
 func (o *owner) nextLook(renewAt time.Time) time.Time {
 	return slices.MinFunc([]time.Time{time.Now().Add(o.c.options.StallAfter / 4), o.stallAt(), renewAt, o.stopAt()}, time.Time.Compare)
 }
@@ -214,8 +213,7 @@ func (o *owner) renewEvery() time.Duration {
 // stopAt is when the handler is stopped unless the lease is renewed (paper row Q16c).
 func (o *owner) stopAt() time.Time { return o.lease.Deadline().Add(-margin(o.lease.Visibility)) }
 
-// margin is the time between the stop of the handler and the end of the lease: a
-// tenth of the visibility timeout, at least 5 s, at most a quarter of the timeout.
+// margin is the time between the stop of the handler and the end of the lease.
 func margin(visibility time.Duration) time.Duration {
 	return min(max(5*time.Second, visibility/10), visibility/4)
 }
@@ -225,10 +223,8 @@ func (o *owner) stallAt() time.Time { return o.job.lastMoved().Add(o.c.options.S
 var tracer = otel.Tracer("workqueue")
 
 // span makes a span of a delivery whose handler is called; end ends it, after the
-// message was settled. The first delivery continues the sender's span. A
-// later one has a trace of its own with a link to it, because the sender's span ended long ago,
-// and the attempt before may be lost. Names are those of OpenTelemetry's conventions for
-// messaging, and where those have none they are ours: docs/tracing.md.
+// message was settled. The first delivery continues the sender's span. A later one has a trace
+// of its own with a link to it, because that span ended long ago. Names: docs/tracing.md.
 func (o *owner) span(ctx context.Context) (_ context.Context, end func(error)) {
 	item := o.job.Item
 	asker := propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": item.Traceparent})

@@ -11,14 +11,11 @@ import (
 
 const (
 	firstIdlePoll = 100 * time.Millisecond
-	// Lanes other than 0 are used only while lane 0 is busy (see workqueue.Queues.Lane). To
-	// save requests they are polled every AsleepPoll when no lane of any queue has had a message
-	// within laneAwake.
-	laneAwake = time.Minute
+	laneAwake     = time.Minute // after a message in any lane
 )
 
 // AsleepPoll is the pause between two looks at a lane other than 0 while no lane of any
-// queue has had a message for a minute.
+// queue has had a message for a minute: they are used only while lane 0 is busy.
 const AsleepPoll = 15 * time.Second
 
 // queuePoller receives from one queue.
@@ -113,8 +110,8 @@ func (c *Consumer) poll(ctx context.Context, l *queuePoller) {
 	}
 }
 
-// longestIdle is the longest pause after an empty answer. If the queue's length is not
-// 0 its messages are hidden, perhaps by a crashed worker.
+// longestIdle is the longest pause after an empty answer. Messages that are there may be
+// hidden by a crashed worker.
 func (l *queuePoller) longestIdle() time.Duration {
 	if l.sleeping() {
 		return min(AsleepPoll, l.queue.Visibility())
@@ -130,8 +127,7 @@ func (l *queuePoller) longestIdle() time.Duration {
 const receiving = "receive"
 
 // receive goes on when ctx ends, because a request that is cut off may have hidden
-// messages that no worker knows. Messages that come after the drain began are released.
-// settled is to be called for each lease.
+// messages that no worker knows. settled is to be called for each lease.
 func (c *Consumer) receive(ctx context.Context, l *queuePoller, slots int) (leases []*workqueue.Lease, settled func(), err error) {
 	if l.queue.Paused() { // perhaps since the poller waited for its slots
 		return nil, nil, nil

@@ -14,8 +14,7 @@ import (
 //
 // It is fair queueing in virtual time. Each queue, and so each lane of a queue, pays for a
 // slot the seconds for which it is held, divided by the queue's weight. Next is the queue
-// that will have paid least. Urgent queues have a large weight, and one slot beyond the
-// pool's size. docs/scheduling.md has an example.
+// that will have paid least. docs/scheduling.md has an example.
 type pool struct {
 	name string
 	size int
@@ -85,8 +84,7 @@ func (p *pool) unused(r *slotRequest, n int) {
 	p.assign()
 }
 
-// done returns the slot of one message, which was held for that long, and corrects what it
-// was charged.
+// done returns the slot of one message and charges it for how long it was held.
 func (p *pool) done(r *slotRequest, after time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,8 +142,7 @@ func (p *pool) next() (best *slotRequest) {
 }
 
 // mayHave reports whether a request may get another slot. Only one urgent item is counted
-// in the slot beyond the pool's size. Further ones need ordinary slots, or a backlog of
-// them would take every slot that becomes free.
+// in the slot beyond the pool's size, or a backlog of them would take every free slot.
 func (p *pool) mayHave(r *slotRequest) bool {
 	ordinary := p.busy - min(p.urgent, 1)
 	return r.got < r.want && (ordinary < p.size || r.queue.urgent && p.urgent == 0)

@@ -69,8 +69,8 @@ func (o *owner) settle(ctx context.Context, err, cause error) {
 	}
 }
 
-// complete deletes the message and counts it. The work is committed or unwanted. If
-// the message cannot be deleted, its next delivery finds that.
+// complete deletes the message of work that is committed or unwanted. If it cannot be
+// deleted, its next delivery finds that.
 func (o *owner) complete(ctx context.Context, counted func(*QueueStats)) {
 	if o.remove(ctx, counted) {
 		o.c.breakers.succeeded(o.job.Item.Step)
@@ -223,8 +223,7 @@ func (o *owner) snooze(ctx context.Context, delay time.Duration, why error, coun
 	o.release(ctx, delay, func(i *workitem.Item) { i.Snoozes++ })
 }
 
-// release puts the message back with a record of why. So the attempt that the message says
-// began has ended with a word.
+// release puts the message back with a record of why, so that the attempt ends with a word.
 func (o *owner) release(ctx context.Context, delay time.Duration, record func(*workitem.Item)) {
 	err := o.lease.Release(ctx, delay, func(i *workitem.Item) {
 		record(i)
