@@ -18,7 +18,8 @@ const maxManifest = 2 << 20
 // manifestName ends the names of manifests. It is no number, so it is no part.
 const manifestName = "manifest"
 
-// ErrManifest says that a manifest cannot be read, or does not fit its layout.
+// ErrManifest says that a manifest cannot be read or does not fit its layout, or that a
+// layout makes no sense: it was not made by this package.
 var ErrManifest = errors.New("manifest of an upload is not readable")
 
 // Manifest is the source of a video: all parts, each in the version that was checked.
@@ -33,7 +34,7 @@ func ManifestName(id video.ID, epoch string) string { return Prefix(id, epoch) +
 // Check returns ErrManifest when parts are missing or have not the length of their place.
 func (m Manifest) Check() error {
 	if err := m.Layout.Check(); err != nil {
-		return fmt.Errorf("%w: %w", ErrManifest, err)
+		return err
 	}
 	if len(m.Parts) != m.Count() {
 		return fmt.Errorf("%w: %d of %d parts", ErrManifest, len(m.Parts), m.Count())

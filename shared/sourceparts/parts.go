@@ -37,9 +37,6 @@ const MaxParts = 5000
 // slow line, short enough to be worthless soon. Clients ask for another.
 const KeyLife = 15 * time.Minute
 
-// ErrLayout says that a layout makes no sense: it was not made by this package.
-var ErrLayout = errors.New("layout of an upload is not possible")
-
 // Layout says how a file is cut into parts.
 type Layout struct {
 	Bytes     int64  `json:"bytes"`     // of the whole file
@@ -55,10 +52,10 @@ func LayoutOf(u *video.Upload) (Layout, bool) {
 	return Layout{Bytes: u.Bytes, PartBytes: u.PartBytes, Epoch: u.Epoch}, true
 }
 
-// Check returns ErrLayout when a layout makes no sense.
+// Check returns ErrManifest when a layout makes no sense.
 func (l Layout) Check() error {
 	if l.Bytes <= 0 || l.PartBytes <= 0 || l.Epoch == "" || strings.Contains(l.Epoch, "/") || (l.Bytes-1)/l.PartBytes >= MaxParts {
-		return fmt.Errorf("%w: %d bytes in parts of %d, epoch %q", ErrLayout, l.Bytes, l.PartBytes, l.Epoch)
+		return fmt.Errorf("%w: %d bytes in parts of %d, epoch %q", ErrManifest, l.Bytes, l.PartBytes, l.Epoch)
 	}
 	return nil
 }
@@ -91,45 +88,28 @@ type Part struct {
 	MD5    []byte `json:"md5"`  // 16 bytes, as the writer said; empty when it did not
 }
 
-// Held lists the whole parts that are there of an upload, ascending: one request.
-func Held(ctx context.Context, blobs *blobstore.Store, id video.ID, l Layout) ([]Part, error) {
-	held, _, err := list(ctx, blobs, id, l)
-	return held, err
-}
-
-// list returns the whole parts, and the odd blobs: those under a part's name that have not
-// its length. A key bounds no length, and such a blob can be neither used nor replaced.
-func list(ctx context.Context, blobs *blobstore.Store, id video.ID, l Layout) (held []Part, odd []blobstore.Info, _ error) {
+// Held lists the whole parts that are there of an upload, ascending: one request. It removes
+// blobs under a part's name that have not its length: a key bounds none, and such a blob can
+// be neither used nor replaced. Safe to repeat.
+func Held(ctx context.Context, blobs *blobstore.Store, id video.ID, l Layout) (held []Part, _ error) {
 	if err := l.Check(); err != nil {
-		return nil, nil, fmt.Errorf("list parts of %s: %w", id, err)
+		return nil, fmt.Errorf("list parts of %s: %w", id, err)
 	}
 	start := Prefix(id, l.Epoch)
 	for info, err := range blobs.List(ctx, video.SourcesContainer, start) {
 		if err != nil {
-			return nil, nil, fmt.Errorf("list parts of %s: %w", id, err)
+			return nil, fmt.Errorf("list parts of %s: %w", id, err)
 		}
 		n, err := strconv.Atoi(strings.TrimPrefix(info.Name, start))
 		switch {
 		case err != nil || n < 0 || n >= l.Count() || Name(id, l, n) != info.Name: // the manifest
 		case info.Size != l.Range(n).Length:
-			odd = append(odd, info)
+			_, err := blobs.Delete(ctx, video.SourcesContainer, info.Name, info.ETag)
+			if err != nil && !errors.Is(err, blobstore.ErrChanged) {
+				return nil, fmt.Errorf("remove a part of %s that has a wrong length: %w", id, err)
+			}
 		default:
 			held = append(held, Part{Number: n, Bytes: info.Size, ETag: info.ETag, MD5: info.MD5})
-		}
-	}
-	return held, odd, nil
-}
-
-// Tidy removes the odd blobs of an upload and returns the whole parts. Safe to repeat.
-func Tidy(ctx context.Context, blobs *blobstore.Store, id video.ID, l Layout) ([]Part, error) {
-	held, odd, err := list(ctx, blobs, id, l)
-	if err != nil {
-		return nil, err
-	}
-	for _, o := range odd {
-		_, err := blobs.Delete(ctx, video.SourcesContainer, o.Name, o.ETag)
-		if err != nil && !errors.Is(err, blobstore.ErrChanged) {
-			return nil, fmt.Errorf("remove a part of %s that has a wrong length: %w", id, err)
 		}
 	}
 	return held, nil

@@ -48,7 +48,7 @@ func (s *Service) send(c *gin.Context, res resource) error {
 	etag := res.etag()
 	c.Header("ETag", etag)
 	c.Header("Accept-Ranges", "bytes")
-	if matches(r.Header.Get("If-None-Match"), etag) {
+	if has := r.Header.Get("If-None-Match"); strings.TrimSpace(has) == "*" || strings.Contains(has, etag) {
 		c.Status(http.StatusNotModified)
 		return nil
 	}
@@ -86,19 +86,6 @@ func (s *Service) send(c *gin.Context, res resource) error {
 		slog.WarnContext(r.Context(), "playback broke off", "blob", res.blob, "error", err)
 	}
 	return nil
-}
-
-// matches reads If-None-Match: a list of tags, or "*".
-func matches(header, etag string) bool {
-	if strings.TrimSpace(header) == "*" {
-		return true
-	}
-	for tag := range strings.SplitSeq(header, ",") {
-		if strings.TrimPrefix(strings.TrimSpace(tag), "W/") == etag {
-			return true
-		}
-	}
-	return false
 }
 
 // span is the half-open run of bytes [from, to).

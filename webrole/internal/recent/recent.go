@@ -49,7 +49,7 @@ func New[K comparable, V any](size int, read func(context.Context, K) (V, error)
 // or not: so nothing is missed that was written before the call. A caller whose
 // ctx ends stops waiting, and the reading goes on for the others. Errors of read
 // are not remembered.
-func (c *Cache[K, V]) Get(ctx context.Context, key K, enough func(value V, age time.Duration) bool) (V, error) {
+func (c *Cache[K, V]) Get(ctx context.Context, key K, enough func(value V, age time.Duration) bool) (none V, _ error) {
 	asked := time.Now()
 	for {
 		if r, found := c.known.Get(key); found && (r.began.After(asked) || enough(r.value, time.Since(r.began))) {
@@ -58,11 +58,9 @@ func (c *Cache[K, V]) Get(ctx context.Context, key K, enough func(value V, age t
 		shared := c.loading.DoChan(fmt.Sprint(key), func() (any, error) { return c.readNow(ctx, key) })
 		select {
 		case <-ctx.Done():
-			var none V
 			return none, ctx.Err()
 		case result := <-shared:
 			if result.Err != nil {
-				var none V
 				return none, result.Err
 			}
 			// A reading that began before the call may have missed something.

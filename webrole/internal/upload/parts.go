@@ -37,7 +37,7 @@ func (s *Service) Begin(ctx context.Context, rec videostore.Record, size int64, 
 		return none, err
 	}
 	l, _ := sourceparts.LayoutOf(rec.Video.Upload)
-	held, err := sourceparts.Tidy(ctx, s.blobs, rec.Video.ID, l)
+	held, err := sourceparts.Held(ctx, s.blobs, rec.Video.ID, l)
 	if err != nil {
 		return none, err
 	}
@@ -52,7 +52,7 @@ func (s *Service) Begin(ctx context.Context, rec videostore.Record, size int64, 
 	return s.sending(ctx, rec.Video, held)
 }
 
-// Status is Begin for a client that only wants to know: it changes nothing.
+// Status is Begin for a client that only wants to know.
 func (s *Service) Status(ctx context.Context, v video.Video) (none api.Upload, _ error) {
 	if v.State != video.AwaitingUpload {
 		return none, notAwaiting()
@@ -92,7 +92,9 @@ func (s *Service) layOut(ctx context.Context, rec videostore.Record, size int64,
 	if rec.Video.GivenUp >= maxGivenUp {
 		return rec, conflict("%d uploads of this video were given up. Upload the file as a video of its own.", maxGivenUp)
 	}
-	if err := s.room(ctx, rec.Video, size); err != nil {
+	wanted := rec.Video
+	wanted.SizeBytes = size
+	if err := s.videos.Reserve(ctx, wanted); err != nil {
 		return rec, err
 	}
 	if err := s.videos.MarkInflight(ctx, rec.Video); err != nil {
@@ -180,29 +182,26 @@ func (s *Service) sending(ctx context.Context, v video.Video, held []sourceparts
 	for _, p := range held {
 		there[p.Number] = true
 	}
-	add := func(n int) error {
+	var wanted []int
+	if s.Early != nil {
+		wanted = s.Early.Wanted(v)
+	}
+	for i := range len(wanted) + l.Count() {
+		n := i - len(wanted)
+		if n < 0 {
+			n = wanted[i]
+		}
 		if there[n] || len(out.Send) == maxTickets {
-			return nil
+			continue
 		}
 		there[n] = true // once
 		url, err := s.account.SignCreate(ctx, video.SourcesContainer, sourceparts.Name(v.ID, l, n), sourceparts.KeyLife)
 		if err != nil {
-			return fmt.Errorf("sign upload of %s: %w", v.ID, err)
+			return out, fmt.Errorf("sign upload of %s: %w", v.ID, err)
 		}
 		out.Send = append(out.Send, api.PartToSend{Number: n, Url: url})
-		return nil
-	}
-	if s.Early != nil {
-		for _, n := range s.Early.Wanted(v) {
-			if err := add(n); err != nil {
-				return out, err
-			}
-		}
-	}
-	out.First = len(out.Send)
-	for n := range l.Count() {
-		if err := add(n); err != nil {
-			return out, err
+		if i < len(wanted) {
+			out.First++
 		}
 	}
 	return out, nil
@@ -213,12 +212,12 @@ func (s *Service) sending(ctx context.Context, v video.Video, held []sourceparts
 // them: what is held must be the caller's file. Safe to repeat.
 func (s *Service) completeParts(ctx context.Context, v video.Video, sums [][]byte) (videostore.Record, error) {
 	l, _ := sourceparts.LayoutOf(v.Upload)
-	held, err := sourceparts.Tidy(ctx, s.blobs, v.ID, l)
+	held, err := sourceparts.Held(ctx, s.blobs, v.ID, l)
 	if err != nil {
 		return videostore.Record{}, err
 	}
 	if len(held) < l.Count() {
-		return videostore.Record{}, incomplete("Part %d is missing: %d of %d are here.", sourceparts.Head(held), len(held), l.Count())
+		return videostore.Record{}, problem.New(problem.UploadIncomplete, "Part %d is missing: %d of %d are here.", sourceparts.Head(held), len(held), l.Count())
 	}
 	if len(sums) > 0 {
 		if err := compare(held, sums); err != nil {

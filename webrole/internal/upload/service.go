@@ -65,19 +65,9 @@ func (s *Service) Complete(ctx context.Context, v video.Video, sums [][]byte) (v
 	case v.State != video.AwaitingUpload:
 		return s.videos.Uploaded(ctx, v.ID, "", "") // repeated, or refused
 	case v.Upload == nil:
-		return videostore.Record{}, incomplete("Nothing has been uploaded.")
+		return videostore.Record{}, problem.New(problem.UploadIncomplete, "Nothing has been uploaded.")
 	}
 	return s.completeParts(ctx, v, sums)
-}
-
-// room reserves the bytes of an upload from its owner's quota, or returns a
-// *videostore.QuotaError. Announced ones are reserved already.
-func (s *Service) room(ctx context.Context, v video.Video, size int64) error {
-	if v.SizeBytes == size {
-		return nil
-	}
-	v.SizeBytes = size
-	return s.videos.Reserve(ctx, v)
 }
 
 func notAwaiting() error {
@@ -111,8 +101,4 @@ func sniff(head []byte) error {
 		return video.Fail(video.UnsupportedMedia, "The file is not a video: it is %s. A video may be in %s.", kind, video.ContainerNames())
 	}
 	return nil
-}
-
-func incomplete(format string, args ...any) error {
-	return problem.New(problem.UploadIncomplete, format, args...)
 }

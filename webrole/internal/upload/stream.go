@@ -39,7 +39,9 @@ func (s *Service) Put(ctx context.Context, rec videostore.Record, body Body) (no
 	case announced > 0 && announced != body.Size:
 		return none, sizeMismatch(announced, body.Size)
 	}
-	if err := s.room(ctx, rec.Video, body.Size); err != nil { // before the body is asked for
+	wanted := rec.Video
+	wanted.SizeBytes = body.Size
+	if err := s.videos.Reserve(ctx, wanted); err != nil { // before the body is asked for
 		return none, err
 	}
 	if err := s.reserve(ctx); err != nil {
@@ -90,7 +92,7 @@ func (s *Service) putParts(ctx context.Context, rec videostore.Record, r io.Read
 		return rec, err
 	}
 	l, _ := sourceparts.LayoutOf(rec.Video.Upload)
-	held, err := sourceparts.Tidy(ctx, s.blobs, rec.Video.ID, l)
+	held, err := sourceparts.Held(ctx, s.blobs, rec.Video.ID, l)
 	if err != nil {
 		return rec, err
 	}

@@ -45,7 +45,7 @@ func (r *Reconciler) tidy(ctx context.Context, v video.Video) error {
 	if !inParts || v.State != video.AwaitingUpload {
 		return nil // a complete upload has every part, in its right length
 	}
-	_, err = sourceparts.Tidy(ctx, r.Blobs, v.ID, l)
+	_, err = sourceparts.Held(ctx, r.Blobs, v.ID, l)
 	return err
 }
 
