@@ -36,7 +36,6 @@ var (
 	ErrNotFound = errors.New("blob not found")
 	ErrExists   = errors.New("blob exists already")                 // Options.IfNoneMatch
 	ErrChanged  = errors.New("blob was changed in the meantime")    // stale ETag: 412
-	ErrTooLarge = errors.New("content is larger than allowed")      // Get
 	ErrCorrupt  = errors.New("blob content does not match its MD5") // paper row Q12
 )
 
@@ -269,8 +268,8 @@ type Range struct {
 	Length int64
 }
 
-// MaxGet is the largest blob that Get reads: it stays in memory.
-const MaxGet = 64 << 20
+// maxGet is the largest blob that Get reads, in bytes: it stays in memory.
+const maxGet = 64 << 20
 
 // resumes is how often a reader goes on after broken connections without
 // getting a single byte in between.
@@ -310,24 +309,31 @@ func (r *reader) Read(p []byte) (int, error) {
 }
 
 // Get reads a small blob into memory and checks it by its MD5, if the service knows that. One
-// that came damaged is asked for once more. ErrTooLarge above MaxGet, ErrCorrupt.
+// that came damaged is asked for once more. ErrCorrupt.
 func (s *Store) Get(ctx context.Context, container, name string) ([]byte, error) {
+	content, _, err := s.GetVersion(ctx, container, name, "")
+	return content, err
+}
+
+// GetVersion is Get for one version of a blob, ErrChanged when another is there; or for any,
+// with an empty etag, and says which that is.
+func (s *Store) GetVersion(ctx context.Context, container, name, etag string) ([]byte, Info, error) {
 	for range 2 {
-		body, info, err := s.Open(ctx, container, name, Range{}, "")
+		body, info, err := s.Open(ctx, container, name, Range{}, etag)
 		if err != nil {
-			return nil, err
+			return nil, info, err
 		}
-		if info.Size > MaxGet {
+		if info.Size > maxGet {
 			_ = body.Close()
-			return nil, s.fail("get", container, name, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, MaxGet))
+			return nil, info, s.fail("get", container, name, fmt.Errorf("more than %d bytes", maxGet))
 		}
 		content, err := io.ReadAll(body)
 		if err := errors.Join(err, body.Close()); err != nil {
-			return nil, err
+			return nil, info, err
 		}
 		if sum := md5.Sum(content); len(info.MD5) == 0 || bytes.Equal(sum[:], info.MD5) { //nolint:gosec // see the import
-			return content, nil
+			return content, info, nil
 		}
 	}
-	return nil, s.fail("get", container, name, ErrCorrupt)
+	return nil, Info{}, s.fail("get", container, name, ErrCorrupt)
 }

@@ -12,9 +12,6 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 )
 
-// maxManifest bounds what is read of a manifest, in bytes: MaxParts entries are less.
-const maxManifest = 2 << 20
-
 // manifestName ends the names of manifests. It is no number, so it is no part.
 const manifestName = "manifest"
 
@@ -64,7 +61,7 @@ func PutManifest(ctx context.Context, blobs *blobstore.Store, id video.ID, m Man
 	if !errors.Is(err, blobstore.ErrExists) {
 		return etag, err
 	}
-	there, info, failed := read(ctx, blobs, name, "")
+	there, info, failed := blobs.GetVersion(ctx, video.SourcesContainer, name, "")
 	if failed != nil {
 		return "", failed
 	}
@@ -77,7 +74,7 @@ func PutManifest(ctx context.Context, blobs *blobstore.Store, id video.ID, m Man
 // ReadManifest reads one version of a manifest by its name. blobstore.ErrChanged when
 // another version is there, blobstore.ErrNotFound, ErrManifest.
 func ReadManifest(ctx context.Context, blobs *blobstore.Store, name, etag string) (Manifest, error) {
-	content, _, err := read(ctx, blobs, name, etag)
+	content, _, err := blobs.GetVersion(ctx, video.SourcesContainer, name, etag)
 	if err != nil {
 		return Manifest{}, err
 	}
@@ -89,18 +86,6 @@ func ReadManifest(ctx context.Context, blobs *blobstore.Store, name, etag string
 		return Manifest{}, fmt.Errorf("read %s: %w", name, err)
 	}
 	return m, nil
-}
-
-func read(ctx context.Context, blobs *blobstore.Store, name, etag string) ([]byte, blobstore.Info, error) {
-	body, info, err := blobs.Open(ctx, video.SourcesContainer, name, blobstore.Range{}, etag)
-	if err != nil {
-		return nil, info, fmt.Errorf("read manifest: %w", err)
-	}
-	content, err := io.ReadAll(io.LimitReader(body, maxManifest))
-	if err := errors.Join(err, body.Close()); err != nil {
-		return nil, info, fmt.Errorf("read manifest %s: %w", name, err)
-	}
-	return content, info, nil
 }
 
 // Source is a row of blobs, its parts, that reads as one file. Its functions are safe for

@@ -95,8 +95,7 @@ func (s *Server) Register(r gin.IRouter, which func(path string) bool) {
 	api.RegisterHandlersWithOptions(all, s, api.GinServerOptions{
 		BaseURL: Base,
 		ErrorHandler: func(c *gin.Context, err error, _ int) {
-			var event *registrations.Invalid
-			if !errors.As(err, &event) {
+			if _, isEvent := errors.AsType[*registrations.Invalid](err); !isEvent {
 				err = problem.New(problem.InvalidParameter, "A parameter cannot be read.").Because(err)
 			}
 			problem.Abort(c, err)

@@ -76,8 +76,8 @@ func onlyKnown(c *gin.Context, parameters openapi3.Parameters) error {
 }
 
 func parameterProblem(err error) error {
-	var bad *openapi3filter.RequestError
-	if !errors.As(err, &bad) || bad.Parameter == nil {
+	bad, is := errors.AsType[*openapi3filter.RequestError](err)
+	if !is || bad.Parameter == nil {
 		return problem.New(problem.InvalidParameter, "The request does not fit the API's document.").Because(err)
 	}
 	code, reason := problem.InvalidParameter, "it is not valid"
@@ -89,8 +89,7 @@ func parameterProblem(err error) error {
 	case bad.Parameter.Name == "pageToken":
 		code = problem.InvalidPageToken
 	}
-	var schema *openapi3.SchemaError
-	if errors.As(err, &schema) {
+	if schema, is := errors.AsType[*openapi3.SchemaError](err); is {
 		reason = schema.Reason
 	}
 	return problem.New(code, "Parameter %q: %s.", bad.Parameter.Name, reason).Because(err)
@@ -153,8 +152,7 @@ func readOptional[T any](s *Server, c *gin.Context) (body T, err error) {
 
 // bodyProblem says which member is wrong, and never repeats its value.
 func bodyProblem(err error) error {
-	var schema *openapi3.SchemaError
-	if errors.As(err, &schema) {
+	if schema, is := errors.AsType[*openapi3.SchemaError](err); is {
 		where := "/" + strings.Join(schema.JSONPointer(), "/")
 		return problem.New(problem.InvalidBody, "Member %s: %s.", where, schema.Reason)
 	}

@@ -89,16 +89,14 @@ type request struct {
 	from       int  // the chunk that a playlist begins with
 	preview    bool // show what is not committed yet
 
-	until time.Time // when the token in the address ends; zero: there is none
+	until int64 // when the token in the address ends, in Unix time; zero: there is none
 }
 
 // newRequest reads which generation and which part of it is asked for.
 func newRequest(c *gin.Context) (q request, err error) {
 	q.video = access.Video(c).Video
 	q.generation = q.video.Playing()
-	if end := access.IdentityOf(c.Request.Context()).Until; end > 0 {
-		q.until = time.Unix(end, 0)
-	}
+	q.until = access.IdentityOf(c.Request.Context()).Until
 	if g := c.Query("g"); g != "" {
 		q.pinned = true
 		if q.generation, err = strconv.Atoi(g); err != nil || q.generation < 1 {
@@ -119,8 +117,8 @@ func (q request) cache() string {
 	if !q.pinned {
 		return askAgain
 	}
-	if !q.until.IsZero() { // the address is the permission, and caches end with it
-		return fmt.Sprintf("public, max-age=%d, immutable", max(0, int(time.Until(q.until)/time.Second)))
+	if q.until > 0 { // the address is the permission, and caches end with it
+		return fmt.Sprintf("public, max-age=%d, immutable", max(0, q.until-time.Now().Unix()))
 	}
 	if !q.video.Visibility.Linked() {
 		return "private, " + immutableFor

@@ -112,8 +112,8 @@ func New(code Code, format string, args ...any) *Error {
 
 // Is reports whether err is an Error with this code.
 func Is(err error, code Code) bool {
-	var e *Error
-	return errors.As(err, &e) && e.Code == code
+	e, is := errors.AsType[*Error](err)
+	return is && e.Code == code
 }
 
 // Because adds the cause, for the log.

@@ -15,9 +15,15 @@
 package upload
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"crypto/md5" //nolint:gosec // the checksum of the protocol (Content-MD5), not a secret
 	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -99,6 +105,140 @@ func sizeMismatch(announced, got int64) error {
 func sniff(head []byte) error {
 	if kind, is := video.OtherKind(head); is {
 		return video.Fail(video.UnsupportedMedia, "The file is not a video: it is %s. A video may be in %s.", kind, video.ContainerNames())
+	}
+	return nil
+}
+
+// Body is a file on its way in. Its reader fails when fewer than Size bytes come.
+type Body struct {
+	Reader io.Reader
+	Size   int64
+	MD5    []byte // 16 bytes, or nil: checked before anything is committed (Q12)
+}
+
+// Put streams a whole file into parts and starts the processing. It takes the memory of one
+// part whatever the size, and is refused with 429 too_busy when all uploads together have
+// none to spare. The first bytes are looked at before anything is stored. When the reader
+// fails the parts that arrived stay, and the video keeps waiting. Safe to repeat until it
+// succeeds; afterwards the video has its source and another one is refused.
+func (s *Service) Put(ctx context.Context, rec videostore.Record, body Body) (none videostore.Record, _ error) {
+	id, announced := rec.Video.ID, rec.Video.SizeBytes
+	switch {
+	case rec.Video.State != video.AwaitingUpload:
+		return none, notAwaiting()
+	case body.Size > MaxSize:
+		return none, tooLarge()
+	case announced > 0 && announced != body.Size:
+		return none, sizeMismatch(announced, body.Size)
+	}
+	wanted := rec.Video
+	wanted.SizeBytes = body.Size
+	if err := s.videos.Reserve(ctx, wanted); err != nil { // before the body is asked for
+		return none, err
+	}
+	if err := s.reserve(ctx); err != nil {
+		return none, err
+	}
+	defer s.parts.Release(1)
+	sum := md5.New() //nolint:gosec // see the import
+	r := bufio.NewReaderSize(io.TeeReader(body.Reader, sum), 64<<10)
+	head, err := r.Peek(int(min(video.HeadBytes, body.Size)))
+	if err != nil {
+		return none, cutOff(err)
+	}
+	if err := sniff(head); err != nil {
+		return none, err
+	}
+	// net/http ends ctx when the connection breaks, but parts that arrived whole are worth
+	// storing: what ends this upload is its reader.
+	ctx = context.WithoutCancel(ctx)
+	rec, err = s.putParts(ctx, rec, r, body.Size)
+	if err == nil && body.MD5 != nil && !bytes.Equal(sum.Sum(nil), body.MD5) {
+		// It is unknown which part was changed on the way, and none can be replaced.
+		if _, err = s.replaceUpload(ctx, id, rec.Video.Upload, nil); err == nil {
+			return none, problem.New(problem.ChecksumMismatch, "The bytes that arrived do not have the announced MD5.")
+		}
+	}
+	if err != nil {
+		return none, fmt.Errorf("store source of %s: %w", id, err)
+	}
+	return s.completeParts(ctx, rec.Video, nil)
+}
+
+// cutOff is the client's part in a body that could not be read to its end.
+func cutOff(err error) error {
+	if problem.Is(err, problem.RequestTimeout) {
+		return problem.New(problem.RequestTimeout, "The body came too slowly. What arrived is kept: go on with the upload's parts.").Because(err)
+	}
+	return problem.New(problem.BodyIncomplete, "The body ended before its Content-Length. What arrived is kept.").Because(err)
+}
+
+// putParts stores r, of size bytes, part by part, and returns the video with its layout.
+// Parts that are held with the same content are not stored again, so an upload that broke
+// off goes on, whichever client sent the stored parts (paper row Q14). A part that is held
+// with other content is of another file: 409 upload_conflict.
+func (s *Service) putParts(ctx context.Context, rec videostore.Record, r io.Reader, size int64) (videostore.Record, error) {
+	old := rec.Video.Upload
+	rec, err := s.layOut(ctx, rec, size, old != nil && old.Bytes != size && !old.Started)
+	if err != nil {
+		return rec, err
+	}
+	l, _ := sourceparts.LayoutOf(rec.Video.Upload)
+	held, err := sourceparts.Held(ctx, s.blobs, rec.Video.ID, l)
+	if err != nil {
+		return rec, err
+	}
+	there := make(map[int]sourceparts.Part, len(held))
+	for _, p := range held {
+		there[p.Number] = p
+	}
+	buffer := make([]byte, min(size, l.PartBytes))
+	for n := range l.Count() {
+		content := buffer[:l.Range(n).Length]
+		if _, err := io.ReadFull(r, content); err != nil {
+			return rec, cutOff(err)
+		}
+		if err := s.putPart(ctx, rec.Video.ID, l, n, content, there[n].MD5); err != nil {
+			return rec, err
+		}
+	}
+	return rec, nil
+}
+
+// putPart stores one part with its MD5 (Q12), unless it is there with the same content.
+// held is the MD5 of what is there, if that is known.
+func (s *Service) putPart(ctx context.Context, id video.ID, l sourceparts.Layout, n int, content, held []byte) error {
+	if held == nil {
+		_, err := s.blobs.Put(ctx, video.SourcesContainer, sourceparts.Name(id, l, n), content, blobstore.Options{IfNoneMatch: true})
+		if !errors.Is(err, blobstore.ErrExists) {
+			return err
+		}
+		head, err := s.blobs.Head(ctx, video.SourcesContainer, sourceparts.Name(id, l, n))
+		if err != nil {
+			return err
+		}
+		if head.Size == int64(len(content)) {
+			held = head.MD5
+		}
+	}
+	if sum := md5.Sum(content); !bytes.Equal(sum[:], held) { //nolint:gosec // the checksum of the protocol
+		return conflict("Part %d of another file was sent for this video. Begin anew, or upload the file as a video of its own.", n)
+	}
+	return nil
+}
+
+// MinMemory is the least that New takes for the buffers of all uploads, in bytes: one part.
+const MinMemory = sourceparts.PartBytes
+
+// bufferWait is how long an upload waits for its buffer before it is refused.
+const bufferWait = 2 * time.Second
+
+// reserve takes the buffer of one upload from the memory of all, or returns 429 too_busy.
+func (s *Service) reserve(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, bufferWait)
+	defer cancel()
+	if err := s.parts.Acquire(ctx, 1); err != nil {
+		return problem.New(problem.TooBusy, "Too many uploads are under way. Nothing was taken; try again soon.")
 	}
 	return nil
 }
