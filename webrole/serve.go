@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	_ "net/http/pprof" // registers the profiles in http.DefaultServeMux
+	"net/netip"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -21,6 +22,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/access"
+	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/board"
 	"github.com/cutroom/cutroom/webrole/internal/httpapi"
 	"github.com/cutroom/cutroom/webrole/internal/middleware"
@@ -176,7 +178,7 @@ func (r *role) newEngine(blobOrigin string, hosts []string, who access.Authentic
 	e.RedirectTrailingSlash = false
 	e.HandleMethodNotAllowed = true
 	e.RemoteIPHeaders = []string{"X-Forwarded-For"}
-	_ = e.SetTrustedProxies(r.cfg.Proxies.Strings()) // they were parsed
+	_ = e.SetTrustedProxies(api.Each(r.cfg.Proxies, netip.Prefix.String)) // they were parsed
 	e.Use(middleware.Route, middleware.Deadline(r.cfg.WorkTime), middleware.RequestID, instance(r.cfg.Instance),
 		middleware.Log(r.measured.observe), middleware.Headers(blobOrigin), middleware.Recover, middleware.Hosts(hosts),
 		middleware.Rate(r.cfg.Rate), access.Identify(who, r.cfg.Links), middleware.SameOrigin,

@@ -31,11 +31,11 @@ func Main(role, adminVar, adminAddr string, run func(ctx context.Context, getenv
 	slog.SetDefault(log)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	var err error
-	switch args := append(os.Args[1:], ""); args[0] {
+	switch args := append(os.Args[1:], "", ""); args[0] {
 	case "--version":
 		fmt.Println(product.Name, role, product.Version())
 	case healthCommand:
-		err = Ask(ctx, cmp.Or(os.Getenv(adminVar), adminAddr), os.Args[2:]...)
+		err = Ask(ctx, cmp.Or(os.Getenv(adminVar), adminAddr), cmp.Or(args[1], "readyz"))
 	default:
 		err = run(ctx, os.Getenv)
 	}
@@ -49,15 +49,10 @@ func Main(role, adminVar, adminAddr string, run func(ctx context.Context, getenv
 // timeout is shorter than what containers usually wait.
 const timeout = 4 * time.Second
 
-// Ask returns nil if the role that listens on addr, its admin address, answers 200 to
-// what args name: "livez", or "readyz", which is the default. It asks on loopback when
-// the role listens on every address.
-func Ask(ctx context.Context, addr string, args ...string) error {
-	path := "readyz"
-	if len(args) > 0 {
-		path = strings.TrimPrefix(args[0], "/")
-	}
-	if len(args) > 1 || path != "readyz" && path != "livez" {
+// Ask returns nil if the role that listens on addr, its admin address, answers 200 to path,
+// which is "livez" or "readyz". It asks on loopback when the role listens on every address.
+func Ask(ctx context.Context, addr, path string) error {
+	if path = strings.TrimPrefix(path, "/"); path != "readyz" && path != "livez" {
 		return fmt.Errorf("%s: want nothing, livez or readyz after it", healthCommand)
 	}
 	host, port, err := net.SplitHostPort(addr)

@@ -22,7 +22,7 @@ func TestAskTellsLiveFromReady(t *testing.T) {
 			t.Errorf("livez at %s: %v", everywhere, err)
 		}
 	}
-	if err := Ask(t.Context(), addr); err == nil || !strings.Contains(err.Error(), "storage is away") {
+	if err := Ask(t.Context(), addr, "readyz"); err == nil || !strings.Contains(err.Error(), "storage is away") {
 		t.Errorf("readyz: %v", err)
 	}
 	if err := Ask(t.Context(), addr, "metrics"); err == nil {

@@ -128,15 +128,15 @@ func messageOf(p workqueue.Peeked) api.BoardMessage {
 		return m
 	}
 	m.Item, m.Step, m.Video, m.Failures = p.Item.ID, p.Item.Step, p.Item.Subject, p.Item.Failures
-	if key, err := workflow.KeyOf(p.Item); err == nil {
-		m.Row, m.Index = rowOf(key)
-	}
+	m.Row, m.Index = rowOf(p.Item.ID)
 	return m
 }
 
-// rowOf returns the key and the index of a run's row; nothing for a step without rows.
-func rowOf(key workflow.Key) (row string, index *int) {
-	if !key.Declared().HasRows() {
+// rowOf returns the key and the index of the row that an item is of; nothing for a step without
+// rows.
+func rowOf(item string) (row string, index *int) {
+	key, err := workflow.ParseItemID(item)
+	if err != nil || !key.Declared().HasRows() {
 		return "", nil
 	}
 	return key.RowKey(), &key.Index
@@ -168,9 +168,7 @@ func taskOf(t consumer.Running) api.BoardTask {
 		Id: t.MessageID, Queue: t.Queue, Step: t.Step, Video: t.Subject, DequeueCount: t.DequeueCount, Since: t.Received,
 		LeaseEndsAt: t.Deadline, VisibilitySeconds: t.Visibility.Seconds(), Renewals: t.Renewals, Item: t.Item, InsertedAt: t.Inserted,
 	}
-	if key, err := workflow.ParseItemID(t.Item); err == nil {
-		out.Row, out.Index = rowOf(key)
-	}
+	out.Row, out.Index = rowOf(t.Item)
 	return out
 }
 

@@ -43,14 +43,6 @@ func (p Proxies) Include(addr netip.Addr) bool {
 	return slices.ContainsFunc(p, func(network netip.Prefix) bool { return network.Contains(addr) })
 }
 
-// Strings are the networks as [gin.Engine.SetTrustedProxies] takes them.
-func (p Proxies) Strings() (all []string) {
-	for _, network := range p {
-		all = append(all, network.String())
-	}
-	return all
-}
-
 // Client is what a request counts as. Without a trusted proxy ([gin.Engine.SetTrustedProxies])
 // that is the other end of the connection, whatever headers say. Behind one, Gin reads
 // X-Forwarded-For from its end, where the nearest proxy wrote: the first address that is no

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
 // client is what a request counts as that comes through trusted proxies.
@@ -16,7 +18,7 @@ func client(t *testing.T, proxies Proxies, peer string, forwarded ...string) str
 	gin.SetMode(gin.TestMode)
 	c, engine := gin.CreateTestContext(httptest.NewRecorder())
 	engine.RemoteIPHeaders = []string{"X-Forwarded-For"}
-	if err := engine.SetTrustedProxies(proxies.Strings()); err != nil {
+	if err := engine.SetTrustedProxies(api.Each(proxies, netip.Prefix.String)); err != nil {
 		t.Fatal(err)
 	}
 	c.Request = httptest.NewRequest(http.MethodGet, "/", nil)
