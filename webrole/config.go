@@ -129,7 +129,6 @@ func loadConfig(getenv func(string) string) (config, error) {
 	return cfg, errors.Join(env.Err(), log, storage)
 }
 
-// readAccess reads the settings of sign-in, keys and networks.
 func (c *config) readAccess(env *settings.Reader) {
 	c.Proxies = settings.Parse(env, "WEBROLE_TRUSTED_PROXIES", middleware.ParseProxies)
 	c.OpsFrom = settings.Parse(env, "WEBROLE_OPS_NETWORKS", middleware.ParseProxies)
@@ -233,7 +232,6 @@ func (c config) check(bad func(name, format string, args ...any)) {
 	}
 }
 
-// checkSignIn tells bad what is missing for people to sign in.
 func (c config) checkSignIn(bad func(name, format string, args ...any)) {
 	if c.SignIn.Issuer == "" {
 		return

@@ -48,7 +48,6 @@ func newMetrics() *metrics {
 	return m
 }
 
-// show adds what the board and the scaling signal tell when metrics are collected.
 func (m *metrics) show(b *board.Board) {
 	in := promauto.With(m.registry)
 	in.NewGaugeFunc(prometheus.GaugeOpts{
@@ -120,7 +119,6 @@ func (m scaleMetrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// areas are what area returns.
 var areas = []string{"content", "events", "ops", "api", "playback", "health", "page"}
 
 func area(path string) string {

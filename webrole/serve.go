@@ -39,8 +39,7 @@ const (
 	maxHeader     = 32 << 10 // bytes
 )
 
-// instanceHeader carries the instance that the starter chose, so that the process that
-// started this process can tell it from a stranger on the same port.
+// instanceHeader carries CUTROOM_INSTANCE: a starter knows its own child by it.
 const instanceHeader = "X-Cutroom-Instance"
 
 // role is a web role: what its listeners show, and the listeners once they are open.
@@ -261,7 +260,6 @@ type readiness struct {
 	err   error
 }
 
-// drain makes every check fail from now on.
 func (r *readiness) drain() { r.draining.Store(true) }
 
 // check returns why not, in words for any client; the log has the reason.
@@ -286,18 +284,15 @@ func (r *readiness) check(ctx context.Context) error {
 	return r.err
 }
 
-// labBase is where the lab is.
 const labBase = httpapi.Base + "/lab"
 
-// passOn hands requests to the lab (e2e/lab), which the process that started the
-// stack keeps: it holds the processes. Our own guards (host, origin, token, deadline)
-// stand before it, and the client's credentials stay here.
+// passOn hands requests to the lab (e2e/lab) in the process that started the stack. Our own
+// guards stand before it, and the client's credentials stay here.
 func passOn(lab *url.URL) http.Handler {
 	token, _ := lab.User.Password()
-	to := &url.URL{Scheme: lab.Scheme, Host: lab.Host}
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(to)
+			r.SetURL(lab)
 			r.Out.Header = http.Header{
 				"Authorization": {"Bearer " + token},
 				"Content-Type":  r.In.Header["Content-Type"],

@@ -134,7 +134,6 @@ func ScenesOf(row string) []Scene {
 //go:embed stories/*.txt
 var stories embed.FS
 
-// kinds are the kinds of lines by how they begin.
 var kinds = map[string]Kind{">": Step, "!": Claim, "=": Note, "@": Act, "...": Pause}
 
 // readAll reads the stories. A mistake in one is a mistake in this program, and panics.

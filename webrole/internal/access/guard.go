@@ -91,7 +91,6 @@ func Enforce(videos *videostore.Store, trail *audit.Log) gin.HandlerFunc {
 	}
 }
 
-// videoKey is where check leaves the video that it has read.
 const videoKey = "cutroom.video"
 
 // Video is the video of a route, which the requester may see. Its META was read to decide

@@ -25,7 +25,6 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/recent"
 )
 
-// Paths of the sign-in, which need no identity.
 const (
 	SignInPath   = "/auth/signin"
 	callbackPath = "/auth/callback"
@@ -99,7 +98,6 @@ func NewSignIn(config OIDC, ended *apikeys.Store, next Authenticator) *SignIn {
 // Programs returns the Authenticator for requests without a session.
 func (s *SignIn) Programs() Authenticator { return s.next }
 
-// session is the content of the cookie of a signed-in user.
 type session struct {
 	ID    string `json:"i"`
 	Owner string `json:"o"`

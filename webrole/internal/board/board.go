@@ -83,15 +83,6 @@ func New(parts Parts) *Board {
 // Close ends all watching: what is asked from now on fails with [ErrClosed].
 func (b *Board) Close() { b.close() }
 
-// mayAsk reports whether one more storage request may be made now, and counts it.
-func (b *Board) mayAsk() bool {
-	allowed := b.budget.Allow()
-	if allowed {
-		b.requests.Add(1)
-	}
-	return allowed
-}
-
 // Requests is how often storage was asked for all watchers, since the start.
 func (b *Board) Requests() int64 { return b.requests.Load() }
 

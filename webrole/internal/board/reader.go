@@ -61,7 +61,6 @@ type reader struct {
 	counted   []workers.Worker // as they were then
 }
 
-// queueView is one storage queue.
 type queueView struct {
 	queue            *workqueue.Queue
 	lengthAt, peekAt time.Time // when it was asked
@@ -109,7 +108,6 @@ func (r *reader) incomplete() bool {
 	return slices.ContainsFunc(r.asks(time.Now()), func(a ask) bool { return a.last.IsZero() })
 }
 
-// ask is one request that is due every so often.
 type ask struct {
 	last  *time.Time // when it was made; zero before
 	every time.Duration
@@ -127,9 +125,10 @@ func (r *reader) pass() error {
 	group, live := errgroup.WithContext(r.board.ctx)
 	group.SetLimit(parallel)
 	for _, a := range due {
-		if live.Err() != nil || !r.board.mayAsk() {
+		if live.Err() != nil || !r.board.budget.Allow() {
 			break
 		}
+		r.board.requests.Add(1)
 		*a.last = time.Now() // before the answer, so that a failure is not repeated at once
 		group.Go(func() error {
 			ctx, cancel := context.WithTimeout(r.board.ctx, askTimeout)
@@ -140,7 +139,6 @@ func (r *reader) pass() error {
 	return group.Wait()
 }
 
-// asks lists what is asked at present.
 func (r *reader) asks(now time.Time) []ask {
 	used := map[int]bool{0: true} // lanes in which any queue is busy
 	for _, l := range r.queueViews {

@@ -56,7 +56,6 @@ func (r *reader) latest() map[string]int64 {
 	return deliveries
 }
 
-// queues is what is shown of the queues, with their lanes.
 func (r *reader) queues(busy []api.BoardWorker, later map[string]int64) []api.BoardQueue {
 	held := map[string]int64{}
 	for _, w := range busy {
@@ -214,7 +213,6 @@ const (
 	maxSamples  = 60
 )
 
-// sample adds a point to the plots when it is due.
 func (r *reader) sample(now time.Time, queues []scaling.Queue) {
 	took := now.Sub(r.sampledAt)
 	if took < sampleEvery {

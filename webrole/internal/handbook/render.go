@@ -144,7 +144,6 @@ func (d *document) address(target string) (address, file string) {
 	return "", file
 }
 
-// words is the text inside a node.
 func words(node ast.Node, source []byte) string {
 	var b strings.Builder
 	for child := node.FirstChild(); child != nil; child = child.NextSibling() {
@@ -182,7 +181,6 @@ func colour(code string) string {
 	return out.String()
 }
 
-// classOf is the class of a token; empty for most.
 func classOf(kind token.Token, text string, called bool) string {
 	switch {
 	case kind == token.COMMENT:

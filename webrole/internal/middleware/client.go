@@ -107,7 +107,6 @@ func (c *Connections) Track(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// rateWindow is the span that limits are given for.
 const rateWindow = 10 * time.Second
 
 // maxClients bounds a limiter's memory, to some 20 MB. Beyond it the client that was
@@ -144,7 +143,6 @@ func Rate(limits Limits) gin.HandlerFunc {
 	}
 }
 
-// limiter has a token bucket for each client.
 type limiter struct {
 	limit   int
 	clients *lru.Cache[netip.Prefix, *rate.Limiter]

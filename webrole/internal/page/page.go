@@ -162,7 +162,6 @@ func (p *Pages) trouble(w http.ResponseWriter, r *http.Request, what api.Problem
 	return true
 }
 
-// show answers with a page, which shows what read returns.
 func (p *Pages) show(c *gin.Context, name string, read func(*gin.Context) (any, error)) {
 	data, err := read(c)
 	var html []byte
@@ -177,7 +176,6 @@ func (p *Pages) show(c *gin.Context, name string, read func(*gin.Context) (any, 
 	c.Data(http.StatusOK, "text/html; charset=utf-8", html)
 }
 
-// draw fills a page's template.
 func (p *Pages) draw(ctx context.Context, name, id string, data any) ([]byte, error) {
 	t := p.pages[name]
 	if p.Dir != "" {

@@ -127,7 +127,6 @@ func wantPool(s Settings, seen Observation, pool string) (int, string) {
 	return int(min(n, 1<<20)), why
 }
 
-// pools returns the pools of the queues, each once, in order.
 func pools(queues []Queue) (names []string) {
 	for _, q := range queues {
 		if !slices.Contains(names, q.Pool) {
