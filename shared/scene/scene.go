@@ -1,9 +1,8 @@
-// Package scene has the stories of the scenes: short programs on real storage that show
-// one row of the papers each, told step by step. A story is a file of stories/: what is
-// said about a scene before it plays, so that the web role, which cannot play one, can
-// still show that; and what is told while it plays.
+// Package scene has the stories of the scenes: short programs on real storage (e2e/scenes)
+// that show one row of the papers each, told step by step. They are here because the web
+// role, which cannot play one, still shows what is said about it.
 //
-// What the scenes do is in e2e/scenes. Next: e2e/scenes/doc.go.
+// Next: e2e/scenes/doc.go.
 package scene
 
 import (

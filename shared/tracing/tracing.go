@@ -1,11 +1,8 @@
 // Package tracing sends what a role does as OpenTelemetry spans, if a collector is configured.
 //
-// One trace follows a video: the request that completes the upload, the row that
-// promises its first step, each attempt on each step with its requests to storage and
-// its runs of ffmpeg, up to "ready". A promise carries the span of its maker
-// (https://www.w3.org/TR/trace-context/), in the outbox row and then in the message. The
-// first delivery of a message continues that span; a later one is a trace of its own
-// with a link to it, because the sender's span ended long ago.
+// One trace follows a video from its upload to "ready". A promise carries the span of its
+// maker (https://www.w3.org/TR/trace-context/), in the outbox row and then in the message:
+// docs/tracing.md.
 //
 // Off unless OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set.
 // OTEL_TRACES_SAMPLER and the other variables of the SDK hold

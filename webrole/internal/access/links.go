@@ -49,8 +49,7 @@ func (l Links) Base(v video.Video) string {
 }
 
 // identify returns the holder of the token that a request shows: a viewer of one video, and of
-// nothing else. It returns false without a token that counts: one that is spoilt, over, or of
-// another video.
+// nothing else; false without one, or when it is spoilt, over, or of another video.
 func (l Links) identify(c *gin.Context) (who Identity, ok bool) {
 	token, ok := tokenOf(c.Request)
 	if !ok {

@@ -61,9 +61,8 @@ type OIDC struct {
 }
 
 // SignIn lets people sign in at an OpenID Connect issuer, with PKCE, state and nonce,
-// and knows them by a signed cookie afterwards, until they sign out. It is an
-// Authenticator: requests with other credentials, or none, go to the next one. Any web
-// role with the same keys takes the next request.
+// and knows them by a signed cookie afterwards, until they sign out. Requests with other
+// credentials, or none, go to the next Authenticator.
 type SignIn struct {
 	config OIDC
 	next   Authenticator

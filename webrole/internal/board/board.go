@@ -1,9 +1,7 @@
 // Package board shows people what queues and workers do, while it happens. However
 // many watch, storage is asked at most [Budget] times per second, and not at all when no
-// board is open. What it costs is in docs/board.md.
-//
-// Nothing depends on what is shown: it is read without taking anything, and may be
-// a second or two old.
+// board is open (docs/board.md). Nothing is taken by reading it, and what is shown may be a
+// second or two old.
 //
 // Next: webrole/internal/httpapi, which sends it as server-sent events.
 package board

@@ -37,10 +37,9 @@ func (r *reader) show(now time.Time) error {
 	return nil
 }
 
-// latest helps to show each message once. Workers' rows and queues are not read in the
-// same moment, so a message may be seen in both. The place with the most deliveries is
-// the newest. A message that is visible again counts half a delivery more than one that
-// a worker holds, so the values are doubled.
+// latest helps to show each message once, though workers' rows and queues are not read in the
+// same moment. The place with the most deliveries is the newest. A message that is visible
+// again counts half a delivery more than one that a worker holds, so the values are doubled.
 func (r *reader) latest() map[string]int64 {
 	deliveries := map[string]int64{}
 	for _, w := range r.seen {

@@ -122,19 +122,16 @@ func readPattern(files fs.FS, match []string) (Pattern, error) {
 // Find returns the pattern of that name with those before and after it in the list: nil
 // where there is none.
 func (h *Handbook) Find(name string) (before, pattern, next *Pattern) {
-	var all []Pattern
+	all := []*Pattern{nil}
 	for _, group := range h.Patterns {
-		all = append(all, group.Rows...)
+		for i := range group.Rows {
+			all = append(all, &group.Rows[i])
+		}
 	}
-	i := slices.IndexFunc(all, func(p Pattern) bool { return p.Name == name })
+	all = append(all, nil)
+	i := slices.IndexFunc(all, func(p *Pattern) bool { return p != nil && p.Name == name })
 	if i < 0 {
 		return nil, nil, nil
 	}
-	if i > 0 {
-		before = &all[i-1]
-	}
-	if i+1 < len(all) {
-		next = &all[i+1]
-	}
-	return before, &all[i], next
+	return all[i-1], all[i], all[i+1]
 }

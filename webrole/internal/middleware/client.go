@@ -65,8 +65,7 @@ func network(client netip.Addr) netip.Prefix {
 
 // Connections bounds how many connections each client has open. A connection costs
 // memory and a descriptor before it sends anything, so no limit of requests counts it.
-// One beyond the bound is closed at once, without an answer. Those of trusted proxies do
-// not count: many clients share them, and the proxy has to bound its own clients.
+// Those of trusted proxies do not count: a proxy has to bound its own clients.
 type Connections struct {
 	most    int // 0: no bound
 	proxies Proxies
@@ -76,8 +75,8 @@ type Connections struct {
 	open map[netip.Prefix]int
 }
 
-// NewConnections returns a bound of most connections for each address, of IPv6 for each
-// /64 network. Zero is no bound. refused is called for each that is closed.
+// NewConnections returns a bound of most connections for each client; zero is no bound. One
+// beyond it is closed at once, without an answer, and refused is called.
 func NewConnections(most int, proxies Proxies, refused func()) *Connections {
 	return &Connections{most: most, proxies: proxies, refused: refused, open: map[netip.Prefix]int{}}
 }
@@ -109,9 +108,8 @@ func (c *Connections) Track(conn net.Conn, state http.ConnState) {
 
 const rateWindow = 10 * time.Second
 
-// maxClients bounds a limiter's memory, to some 20 MB. Beyond it the client that was
-// silent longest is forgotten, and only that one: a client that wants a fresh start needs
-// as many addresses as this within the window, each with a limit of its own.
+// maxClients bounds a limiter's memory, to some 20 MB. Beyond it the client that was silent
+// longest is forgotten: for a fresh start a client needs as many addresses within the window.
 const maxClients = 1 << 16
 
 // Limits are how many requests a client may make in 10 s. Zero is no limit.
@@ -122,10 +120,9 @@ type Limits struct {
 
 // Rate answers 429 with Retry-After to a client that asks more often than limits
 // allow. It stands before the token is checked, so that guessing is counted, too. A
-// client has as many requests at once as its limit, which come back evenly over 10 s.
-// It counts in this process only: with n web roles a client gets up to n times as
-// many. Health and pages are not counted; the sign-in is, because each way back makes us
-// ask the issuer.
+// client has as many requests at once as its limit, which come back evenly over 10 s; with
+// n web roles up to n times as many. Health and pages are not counted; the sign-in is,
+// because each way back makes us ask the issuer.
 func Rate(limits Limits) gin.HandlerFunc {
 	api, playback := newLimiter(limits.API), newLimiter(limits.Playback)
 	return func(c *gin.Context) {

@@ -31,9 +31,8 @@ const (
 	callTime = 30 * time.Second
 )
 
-// A body with a pace of its own may pause, but not for ever: a slow client holds a connection
-// and buffers for nothing. It may keep us waiting for paceSpan, and each byte of it makes up for
-// some of that.
+// A body with a pace of its own may keep us waiting for paceSpan, and each byte makes up for
+// some of that: a slower client holds a connection and buffers for nothing.
 const (
 	paceSpan = 30 * time.Second
 	perByte  = time.Second / (16 << 10)

@@ -84,9 +84,8 @@ func (p *Pages) parse(name string) (*template.Template, error) {
 	return t, nil
 }
 
-// Register adds the pages' routes. What the board shows is for operators: with Ops,
-// a page has it as tables, for browsers without script; state reads it. Without, the
-// board says where it is.
+// Register adds the pages' routes. With Ops, a page has what state reads of the board as
+// tables, for browsers without script. Without, the board says where it is.
 func (p *Pages) Register(r gin.IRoutes, state func(context.Context) (*board.State, error)) {
 	show := func(path, name string, read func(*gin.Context) (any, error), before ...gin.HandlerFunc) {
 		r.GET(path, append(before, func(c *gin.Context) { p.show(c, name, read) })...)
@@ -203,9 +202,8 @@ func (p *Pages) read(name string) ([]byte, error) {
 	return fs.ReadFile(p.files, name)
 }
 
-// static serves a file with the hash of its content as ETag: a new version of
-// the role is seen at once, and nothing is sent twice. It is weak, because all encodings
-// have it.
+// static serves a file with the hash of its content as ETag: a new version of the role is
+// seen at once. It is weak, because all encodings have it.
 func (p *Pages) static(w http.ResponseWriter, r *http.Request) {
 	name := path.Clean(r.URL.Path)[1:]
 	content, err := p.read(name)

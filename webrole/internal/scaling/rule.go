@@ -60,8 +60,7 @@ const patience = 4
 
 // want is the rule. For each pool it takes the largest of three numbers of workers:
 //
-//   - that which begins all urgent work within Settings.Begin, less the age of its
-//     oldest message;
+//   - that which begins all urgent work within Settings.Begin, less its oldest message's age;
 //   - that which does all work within Settings.Bulk, less the age of the oldest;
 //   - that whose slots hold what is in progress, but no more than there are: a busy
 //     worker is not stopped while it is needed.

@@ -11,10 +11,8 @@ import (
 
 // Window applies the rule and remembers what was wanted: workers come at once and go
 // when fewer were wanted for all of Settings.CoolDown. It is the stabilization window
-// of the Kubernetes autoscaler. It is for one goroutine at a time.
-//
-// It is kept in memory. A web role that starts again forgets it, and workers may go a
-// cool-down too early, which costs nothing but their start.
+// of the Kubernetes autoscaler, kept in memory: after a start workers may go a cool-down too
+// early, which costs nothing but their start. It is for one goroutine at a time.
 type Window struct {
 	Settings Settings
 	Slots    map[string]int // of a worker by pool, while there is none to tell

@@ -2,9 +2,8 @@
 //
 //	go generate ./webrole/web
 //
-// The result is committed, so building and running the roles needs neither this
-// program nor Node. A test says when it is not what the sources make. esbuild
-// removes the types and does not check them; `npm run check` does.
+// The result is committed, so building and running the roles needs neither this program nor
+// Node. esbuild removes the types and does not check them; `npm run check` does.
 package main
 
 import (
