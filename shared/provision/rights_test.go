@@ -62,7 +62,7 @@ func TestRoleWaitsForItsRights(t *testing.T) {
 	over := make(chan error, 1)
 	go func() { over <- await(t.Context(), time.Hour, 10*time.Millisecond, []string{addr}, ensure) }()
 	azuritetest.Eventually(t, 10*time.Second, func() error { return process.Ask(t.Context(), addr, "livez") })
-	if err := process.Ask(t.Context(), addr); err == nil {
+	if err := process.Ask(t.Context(), addr, "readyz"); err == nil {
 		t.Error("it is ready without rights")
 	}
 	close(granted)

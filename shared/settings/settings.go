@@ -3,6 +3,7 @@
 package settings
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -28,12 +29,7 @@ func (r *Reader) Bad(name string, err error) {
 func (r *Reader) Err() error { return errors.Join(r.errs...) }
 
 // Text returns a variable as it is.
-func (r *Reader) Text(name, unset string) string {
-	if v := r.Getenv(name); v != "" {
-		return v
-	}
-	return unset
-}
+func (r *Reader) Text(name, unset string) string { return cmp.Or(r.Getenv(name), unset) }
 
 // Words returns a list, whose items commas or spaces separate.
 func (r *Reader) Words(name string) []string {
@@ -58,32 +54,26 @@ func Parse[T any](r *Reader, name string, parse func(string) (T, error)) T {
 
 // Int returns a whole number from low to high.
 func (r *Reader) Int(name string, unset, low, high int) int {
-	text := r.Getenv(name)
-	if text == "" {
-		return unset
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < low || n > high {
-		r.Bad(name, fmt.Errorf("%q: want a whole number from %d to %d", text, low, high))
-		return unset
-	}
-	return n
+	return within(r, name, unset, low, high, strconv.Atoi, "a whole number")
 }
+
+// longest bounds what has no bound of its own: a hundred years.
+const longest = 100 * 365 * 24 * time.Hour
 
 // Duration returns a duration from low to high. A high of 0 is no bound.
 func (r *Reader) Duration(name string, unset, low, high time.Duration) time.Duration {
+	return within(r, name, unset, low, cmp.Or(high, longest), time.ParseDuration, "a duration such as 1h30m")
+}
+
+func within[T cmp.Ordered](r *Reader, name string, unset, low, high T, parse func(string) (T, error), kind string) T {
 	text := r.Getenv(name)
 	if text == "" {
 		return unset
 	}
-	d, err := time.ParseDuration(text)
-	switch {
-	case err == nil && d >= low && (high == 0 || d <= high):
-		return d
-	case high == 0:
-		r.Bad(name, fmt.Errorf("%q: want a duration of at least %s, such as 1h30m", text, low))
-	default:
-		r.Bad(name, fmt.Errorf("%q: want a duration from %s to %s, such as 500ms", text, low, high))
+	v, err := parse(text)
+	if err != nil || v < low || v > high {
+		r.Bad(name, fmt.Errorf("%q: want %s, from %v to %v", text, kind, low, high))
+		return unset
 	}
-	return unset
+	return v
 }
