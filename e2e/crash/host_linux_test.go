@@ -29,11 +29,11 @@ func (h *sickHost) must(err error) {
 // own is the worker's scratch directory.
 func (h *sickHost) own() string {
 	h.Helper()
-	locks, err := filepath.Glob(filepath.Join(h.scratch, "cutroom-scratch-*.lock"))
-	if err != nil || len(locks) != 1 {
-		h.Fatalf("locks of scratch directories: %v, %v", locks, err)
+	dirs, err := filepath.Glob(filepath.Join(h.scratch, "cutroom-scratch-*"))
+	if err != nil || len(dirs) != 1 {
+		h.Fatalf("scratch directories: %v, %v", dirs, err)
 	}
-	return strings.TrimSuffix(locks[0], ".lock")
+	return dirs[0]
 }
 
 // instead puts a program in ffmpeg's place and returns what puts ffmpeg back.
@@ -93,9 +93,7 @@ func TestSickHostFailsNoFilm(t *testing.T) {
 		make func() (mend func())
 	}{
 		{"scratch is removed", "", func() func() {
-			dir := h.own()
-			h.must(os.RemoveAll(dir))
-			h.must(os.Remove(dir + ".lock"))
+			h.must(os.RemoveAll(h.own()))
 			return func() {}
 		}},
 		{"scratch cannot be written", "disk", func() func() {

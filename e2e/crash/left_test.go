@@ -78,9 +78,7 @@ func (l *lane) scratches() []string {
 	}
 	var names []string
 	for _, e := range entries {
-		if e.IsDir() { // beside each lies its lock
-			names = append(names, e.Name())
-		}
+		names = append(names, e.Name())
 	}
 	return names
 }

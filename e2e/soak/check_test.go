@@ -174,14 +174,12 @@ func (c *checker) rowsLeft(table string, rows []row, truths map[string]*truth, l
 	}
 }
 
-// scratchLeft finds files of steps that are over. A worker's directory has a file beside
-// it that the worker holds a lock on while it lives.
+// scratchLeft finds files of steps that are over. A worker holds a lock on its directory
+// while it lives.
 func (c *checker) scratchLeft(left *findings) {
-	const lockSuffix = ".lock"
-	locks, _ := filepath.Glob(filepath.Join(c.scratch, "cutroom-scratch-*"+lockSuffix))
-	for _, name := range locks {
-		dir := strings.TrimSuffix(name, lockSuffix)
-		if !locked(name) {
+	dirs, _ := filepath.Glob(filepath.Join(c.scratch, "cutroom-scratch-*"))
+	for _, dir := range dirs {
+		if !locked(dir) {
 			left.add("scratch directory of a worker that is dead: %s", filepath.Base(dir))
 			continue
 		}
@@ -192,7 +190,7 @@ func (c *checker) scratchLeft(left *findings) {
 	}
 }
 
-// locked reports whether a process holds the lock of a file; false also for one that is
+// locked reports whether a process holds the lock of a directory; false also for one that is
 // gone meanwhile.
 func locked(name string) bool {
 	f, err := os.Open(name)

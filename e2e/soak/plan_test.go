@@ -80,7 +80,7 @@ func TestScratchThatIsLeftIsFound(t *testing.T) {
 		if err := os.MkdirAll(filepath.Join(append([]string{dir}, inside...)...), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		lock, err := os.Create(dir + ".lock")
+		lock, err := os.Open(dir)
 		if err != nil {
 			t.Fatal(err)
 		}

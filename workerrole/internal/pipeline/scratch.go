@@ -15,89 +15,90 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
 
-// A scratch directory has a random name. Its owner holds a lock on the file
-// <directory>.lock, which the kernel releases when the process ends in any way.
-// Process ids would not do, because the first process of every container has the same.
-const (
-	scratchPrefix = "cutroom-scratch-"
-	lockSuffix    = ".lock"
-)
+// A scratch directory has a random name. Its owner holds a lock on it, which the kernel
+// releases when the process ends in any way. Process ids would not do, because the first
+// process of every container has the same.
+const scratchPrefix = "cutroom-scratch-"
 
-// errLocked says that a living process holds the lock.
-var errLocked = errors.New("locked by a living process")
+// errTaken says that a living process has the lock of a directory, or that it was removed.
+var errTaken = errors.New("another process has it, or removed it")
 
 // Scratch is a directory for temporary files that only this process uses.
 type Scratch struct {
 	Dir string
 
-	parent string
-	mu     sync.Mutex
-	lock   *os.File
+	mu   sync.Mutex
+	lock *os.File // the directory, opened; nil at first
 }
 
 // MakeScratch makes a directory for this process below parent. Other workers may use the
 // same parent, also from other containers that share a volume.
 func MakeScratch(parent string) (*Scratch, error) {
-	if err := os.MkdirAll(parent, 0o700); err != nil {
-		return nil, fmt.Errorf("make parent of scratch directory: %w", err)
-	}
 	for {
-		dir := filepath.Join(parent, scratchPrefix+rand.Text())
-		// The lock is taken before the directory is made and released after it is
-		// removed, so a directory whose lock is free has no owner.
-		lock, err := lockFile(dir+lockSuffix, os.O_CREATE|os.O_EXCL)
-		if errors.Is(err, errLocked) || errors.Is(err, os.ErrNotExist) {
-			continue // another worker's Sweep removed the new file before it was locked
+		s := &Scratch{Dir: filepath.Join(parent, scratchPrefix+rand.Text())}
+		err := s.keep()
+		if errors.Is(err, errTaken) {
+			continue // another worker's Sweep found the new directory before it was locked
 		}
 		if err != nil {
-			return nil, fmt.Errorf("lock scratch directory: %w", err)
-		}
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			_ = lock.Close()
 			return nil, fmt.Errorf("make scratch directory: %w", err)
 		}
-		return &Scratch{Dir: dir, parent: parent, lock: lock}, nil
+		return s, nil
 	}
+}
+
+// keep makes the directory and locks it, unless that is so. A cleaner of temporary files
+// takes it.
+func (s *Scratch) keep() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return err
+	}
+	if !leadsTo(s.Dir, s.lock) {
+		lock, err := lockDir(s.Dir)
+		if err != nil {
+			return err
+		}
+		_ = s.lock.Close() // of a directory that a cleaner took
+		s.lock = lock
+	}
+	return os.Chmod(s.Dir, 0o700) //nolint:gosec // a directory of this user alone
 }
 
 // Close removes the directory and then releases its lock.
 func (s *Scratch) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := os.RemoveAll(s.Dir)
-	if e := os.Remove(s.lock.Name()); !errors.Is(e, os.ErrNotExist) {
-		err = errors.Join(err, e)
-	}
-	return errors.Join(err, s.lock.Close())
+	return errors.Join(os.RemoveAll(s.Dir), s.lock.Close())
 }
 
 // Sweep removes the directories of workers that were killed and returns how many. Any
 // number of workers may call it at once.
 func (s *Scratch) Sweep() (removed int, _ error) {
-	entries, err := os.ReadDir(s.parent)
+	parent := filepath.Dir(s.Dir)
+	entries, err := os.ReadDir(parent)
 	if err != nil {
 		return 0, fmt.Errorf("look for old scratch directories: %w", err)
 	}
 	var errs []error
 	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), scratchPrefix) || !strings.HasSuffix(e.Name(), lockSuffix) {
+		if !e.IsDir() || !strings.HasPrefix(e.Name(), scratchPrefix) {
 			continue
 		}
-		name := filepath.Join(s.parent, e.Name())
-		lock, err := lockFile(name, 0)
-		if errors.Is(err, errLocked) || errors.Is(err, os.ErrNotExist) {
+		dir := filepath.Join(parent, e.Name())
+		lock, err := lockDir(dir)
+		if errors.Is(err, errTaken) {
 			continue // its owner lives, or another sweep was first
 		}
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		err = os.RemoveAll(strings.TrimSuffix(name, lockSuffix))
 		if err == nil {
-			err = os.Remove(name)
+			err = os.RemoveAll(dir)
+			_ = lock.Close()
+		}
+		if err == nil {
 			removed++
 		}
-		errs = append(errs, err, lock.Close())
+		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return removed, fmt.Errorf("remove old scratch directories: %w", err)
@@ -105,53 +106,32 @@ func (s *Scratch) Sweep() (removed int, _ error) {
 	return removed, nil
 }
 
-// lockFile opens a file and takes its lock without waiting. errLocked, or
-// os.ErrNotExist when the file was removed, also between opening and locking.
-func lockFile(name string, flag int) (*os.File, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|flag, 0o600)
-	if err != nil {
-		return nil, err
+// lockDir opens a directory and takes its lock without waiting, or returns errTaken.
+// Another opening of it cannot take the lock, not even in this process. Child processes
+// lose it when they start their program, because Go opens files with close-on-exec.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.Open(dir)
+	if err == nil {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	}
-	if err = flock(f); err == nil {
-		err = stillNamed(f)
+	if err == nil && leadsTo(dir, f) {
+		return f, nil
 	}
-	if err != nil {
-		_ = f.Close()
-		return nil, err
+	_ = f.Close()
+	if err == nil || errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, os.ErrNotExist) {
+		return nil, errTaken
 	}
-	return f, nil
+	return nil, fmt.Errorf("lock a scratch directory: %w", err)
 }
 
-// flock takes a lock that belongs to f. Another opening of the same file cannot take it,
-// not even in this process. Child processes lose it when they start their program,
-// because Go opens files with close-on-exec. errLocked when another opening has it.
-func flock(f *os.File) error {
-	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		switch {
-		case errors.Is(err, syscall.EINTR):
-			continue
-		case errors.Is(err, syscall.EWOULDBLOCK):
-			return errLocked
-		}
-		return err
-	}
-}
-
-// stillNamed returns os.ErrNotExist unless the name of f still leads to f.
-func stillNamed(f *os.File) error {
-	named, err := os.Stat(f.Name())
+// leadsTo reports whether a name leads to an open file.
+func leadsTo(name string, open *os.File) bool {
+	named, err := os.Stat(name)
 	if err != nil {
-		return err
+		return false
 	}
-	open, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if !os.SameFile(named, open) {
-		return os.ErrNotExist
-	}
-	return nil
+	info, err := open.Stat()
+	return err == nil && os.SameFile(named, info)
 }
 
 // Probe finds out whether the directory takes files, and makes it again when it was
@@ -166,25 +146,6 @@ func (s *Scratch) Probe(need int64) error {
 		err = tryFile(s.Dir)
 	}
 	return diskTrouble("probe the scratch directory", err)
-}
-
-// keep makes what is missing of the directory and its lock. A cleaner of temporary files
-// takes both.
-func (s *Scratch) keep() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if stillNamed(s.lock) != nil {
-		lock, err := lockFile(s.lock.Name(), os.O_CREATE)
-		if err != nil {
-			return err
-		}
-		_ = s.lock.Close()
-		s.lock = lock
-	}
-	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
-		return err
-	}
-	return os.Chmod(s.Dir, 0o700) //nolint:gosec // a directory of this user alone
 }
 
 func tryFile(dir string) error {

@@ -109,7 +109,7 @@ func TestScratchOfAKilledWorkerIsRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(left) != 2 { // the living worker's directory and its lock
+	if len(left) != 1 { // the living worker's directory
 		t.Errorf("left: %v", left)
 	}
 }
@@ -140,4 +140,30 @@ func TestScratchWhileOthersSweep(t *testing.T) {
 	if err != nil || len(left) != 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
+}
+
+// A cleaner of temporary files takes the directory of an idle worker. It is made again, and
+// is safe from sweeps again.
+func TestScratchThatACleanerTookIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	s, err := pipeline.MakeScratch(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := os.RemoveAll(s.Dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Probe(0); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := s.Sweep(); n != 0 || err != nil {
+			t.Errorf("%d directories were swept: %v", n, err)
+		}
+		mustBeThere(t, s.Dir, true)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	mustBeThere(t, s.Dir, false)
 }
