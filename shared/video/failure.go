@@ -1,6 +1,9 @@
 package video
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // Code is a stable, documented name for a reason why a video failed or a
 // request was refused. Codes never change their meaning.
@@ -52,13 +55,10 @@ const (
 	AudioTruncated    Notice = "audio_truncated"     // its sound could not be decoded to its end
 )
 
-// Detail is what the user is told.
-func (n Notice) Detail() string {
-	switch n {
-	case AudioNotDecodable:
-		return "Its sound is of a kind that we cannot decode, so the video is silent."
-	case AudioTruncated:
-		return "Its sound could not be decoded to its end, so the last part of the video is silent."
-	}
-	return string(n)
+var noticeDetails = map[Notice]string{
+	AudioNotDecodable: "Its sound is of a kind that we cannot decode, so the video is silent.",
+	AudioTruncated:    "Its sound could not be decoded to its end, so the last part of the video is silent.",
 }
+
+// Detail is what the user is told.
+func (n Notice) Detail() string { return cmp.Or(noticeDetails[n], string(n)) }

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -42,20 +41,19 @@ type Server struct {
 	// Ready returns why the worker cannot take work now, or nil.
 	Ready func(ctx context.Context) error
 
-	http     *http.Server
-	addr     net.Addr
-	draining atomic.Bool
+	http *http.Server
+	addr net.Addr
 }
 
-// Start listens on addr ("127.0.0.1:0" chooses a free port) and serves until
-// Stop. The listener is open when it returns.
+// Start listens on addr ("127.0.0.1:0" chooses a free port) and serves until Stop. The
+// listener is open when it returns. When ctx has ended /readyz answers 503.
 func (s *Server) Start(ctx context.Context, addr string) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return fmt.Errorf("listen for admin requests: %w", err)
 	}
 	s.addr = listener.Addr()
-	s.http = &http.Server{Handler: s.handler(), ReadTimeout: readTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader}
+	s.http = &http.Server{Handler: s.handler(ctx), ReadTimeout: readTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader}
 	go func() {
 		if err := s.http.Serve(listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
 			slog.Error("admin listener stopped", "error", err)
@@ -63,9 +61,6 @@ func (s *Server) Start(ctx context.Context, addr string) error {
 	}()
 	return nil
 }
-
-// Drain makes /readyz answer 503 from now on. The listener stays open until Stop.
-func (s *Server) Drain() { s.draining.Store(true) }
 
 // Addr is where the server listens.
 func (s *Server) Addr() string { return s.addr.String() }
@@ -78,11 +73,11 @@ func (s *Server) Stop(ctx context.Context) error {
 	return nil
 }
 
-func (s *Server) handler() http.Handler {
+func (s *Server) handler(working context.Context) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		if s.draining.Load() {
+		if working.Err() != nil {
 			http.Error(w, "not ready: the worker is stopping", http.StatusServiceUnavailable)
 			return
 		}

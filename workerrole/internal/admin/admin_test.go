@@ -19,7 +19,9 @@ import (
 func TestDrainingIsNotReady(t *testing.T) {
 	t.Parallel()
 	s := &Server{Registry: prometheus.NewRegistry(), Ready: func(context.Context) error { return nil }}
-	if err := s.Start(t.Context(), "127.0.0.1:0"); err != nil {
+	working, drain := context.WithCancel(t.Context())
+	defer drain()
+	if err := s.Start(working, "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -39,7 +41,7 @@ func TestDrainingIsNotReady(t *testing.T) {
 	if got := status("/readyz"); got != http.StatusOK {
 		t.Fatalf("before: %d", got)
 	}
-	s.Drain()
+	drain()
 	if ready, alive := status("/readyz"), status("/livez"); ready != http.StatusServiceUnavailable || alive != http.StatusOK {
 		t.Errorf("draining: ready %d, alive %d", ready, alive)
 	}

@@ -25,19 +25,18 @@ const Alive = 5 * beatEvery
 // Heartbeat keeps a worker's row in the register until ctx ends, then removes it. A
 // worker whose items stay the same writes every 3 s, another one at most every second.
 func Heartbeat(ctx context.Context, register *workers.Register, now func() workers.Worker, log *slog.Logger) {
-	for ctx.Err() == nil {
+	var last workers.Worker // as the row has it
+	Repeat(ctx, noteEvery, func() {
 		w := now()
+		if time.Since(last.SeenAt) < beatEvery && sameItems(w, last) {
+			return
+		}
 		w.SeenAt = time.Now().UTC()
 		if err := register.Beat(ctx, w); err != nil && ctx.Err() == nil {
 			log.Warn("heartbeat", "error", err)
 		}
-		for next := w.SeenAt.Add(beatEvery); ctx.Err() == nil && time.Now().Before(next); {
-			sleep(ctx, min(noteEvery, time.Until(next)))
-			if !sameItems(w, now()) {
-				break
-			}
-		}
-	}
+		last = w
+	})
 	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	if err := register.Leave(leave, now().Name); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -54,23 +55,23 @@ func (j *Janitor) clear(ctx context.Context, container string, items *int, faile
 			j.Log.Info("removed blobs that no row names", "container", container, "count", removed)
 		}
 	}()
-	var named *keptBlobs // nil until a blob of the owner is old enough to be removed
-	var err error        // with this owner
+	var kept prefixes // nil until a blob of the owner is old enough to be removed
+	var err error     // with this owner
 	for blob, failure := range j.Blobs.List(ctx, container, "") {
 		if failure = cmp.Or(failure, ctx.Err()); failure != nil {
 			return failure
 		}
 		if of, _, _ := strings.Cut(blob.Name, "/"); of != owner {
-			owner, named, err = of, nil, nil
+			owner, kept, err = of, nil, nil
 			*items++
 		}
 		if err != nil || time.Since(blob.LastModified) < j.Grace {
 			continue
 		}
-		if named == nil {
-			named, err = j.named(ctx, owner)
+		if kept == nil {
+			kept, err = j.named(ctx, owner)
 		}
-		if err == nil && !named.has(blob.Name) {
+		if err == nil && !kept.have(blob.Name) {
 			if _, err = j.Blobs.Delete(ctx, container, blob.Name, ""); err == nil {
 				removed++
 			}
@@ -85,38 +86,36 @@ func (j *Janitor) clear(ctx context.Context, container string, items *int, faile
 	return nil
 }
 
-// keptBlobs is what the rows of one video name.
-type keptBlobs struct {
-	blobs    map[string]bool
-	prefixes []string // of attempts that run or are committed, of claim checks under way, and of an upload's parts
+// prefixes are how the names of blobs begin that the rows of one video name: of attempts
+// that run or are committed, of previews, of claim checks under way, and of an upload's parts.
+type prefixes []string
+
+func (p prefixes) have(name string) bool {
+	return slices.ContainsFunc(p, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-func (n *keptBlobs) has(name string) bool {
-	return n.blobs[name] || slices.ContainsFunc(n.prefixes, func(p string) bool { return strings.HasPrefix(name, p) })
-}
-
-// named returns the blobs that the rows of a video name. It removes rows whose time is over,
+// named returns what the rows of a video name, not nil. It removes rows whose time is over,
 // before their blobs: a crash in between leaves blobs without a row, which the next pass finds.
-func (j *Janitor) named(ctx context.Context, owner string) (*keptBlobs, error) {
-	n := &keptBlobs{blobs: map[string]bool{}}
+func (j *Janitor) named(ctx context.Context, owner string) (prefixes, error) {
 	id, err := video.ParseID(owner)
 	if err != nil {
-		return n, nil // no video has this id
+		return prefixes{}, nil // no video has this id
 	}
 	view, err := j.Videos.ViewWithRequests(ctx, id, true)
 	if errors.Is(err, videostore.ErrNotFound) {
-		return n, nil
+		return prefixes{}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
+	kept := prefixes{}
 	if l, inParts := sourceparts.LayoutOf(view.Video.Upload); inParts {
-		n.prefixes = append(n.prefixes, sourceparts.Prefix(id, l.Epoch))
+		kept = append(kept, sourceparts.Prefix(id, l.Epoch))
 	}
 	if !view.Video.State.Terminal() {
 		// A message may name a claim check, whose name begins with its item's id:
 		// <video>.<row key>.
-		n.prefixes = append(n.prefixes, video.Prefix(id)+string(id)+".")
+		kept = append(kept, video.Prefix(id)+string(id)+".")
 	}
 	over := j.over(view)
 	for _, s := range view.Steps {
@@ -131,12 +130,14 @@ func (j *Janitor) named(ctx context.Context, owner string) (*keptBlobs, error) {
 			}
 		}
 		if onRequest || !over[s.Key.Generation] { // what was asked for outlives the generation that it reads
-			n.addStep(s)
+			kept = append(kept, ofStep(s)...)
 		}
 	}
 	for generation, over := range over {
 		if !over {
-			n.addPreviews(view.Previewed(generation))
+			for _, p := range view.Previewed(generation) {
+				kept = append(kept, path.Dir(p.Pictures.Renditions[0].Blob)+"/") // with its sound
+			}
 			continue
 		}
 		if err := j.Videos.DropGeneration(ctx, id, generation); err != nil {
@@ -144,7 +145,7 @@ func (j *Janitor) named(ctx context.Context, owner string) (*keptBlobs, error) {
 		}
 		j.Log.Info("removed rows of a replaced generation", "video", id, "generation", generation)
 	}
-	return n, nil
+	return kept, nil
 }
 
 // over says of every generation that has rows whether they may go: it is not needed, and was
@@ -169,27 +170,17 @@ func (j *Janitor) expired(s videostore.Step) bool {
 	return j.ClipLife > 0 && s.Key.Declared().Expires && s.Ended() && time.Since(s.FinishedAt) >= j.ClipLife
 }
 
-// addStep keeps what came with a request, and what the attempt wrote that runs or is committed:
+// ofStep is what came with a request, and what the attempt wrote that runs or is committed:
 // parts and the copy of the source, too.
-func (n *keptBlobs) addStep(s videostore.Step) {
+func ofStep(s videostore.Step) (kept prefixes) {
 	if s.Input != "" {
-		n.blobs[s.Input] = true
+		kept = append(kept, s.Input)
 	}
 	switch {
 	case s.State != videostore.StepDone && len(s.Output) > 0: // asked for anew: what an earlier attempt made still serves
-		n.prefixes = append(n.prefixes, s.Key.BlobFolder())
+		kept = append(kept, s.Key.BlobFolder())
 	case s.State == videostore.StepRunning || s.State == videostore.StepDone:
-		n.prefixes = append(n.prefixes, s.Key.BlobPrefix(s.Attempt))
+		kept = append(kept, s.Key.BlobPrefix(s.Attempt))
 	}
-}
-
-func (n *keptBlobs) addPreviews(previews []video.Preview) {
-	for _, p := range previews {
-		for _, r := range p.Pictures.Renditions {
-			n.blobs[r.Blob] = true
-		}
-		if p.Sound != nil {
-			n.blobs[p.Sound.Blob] = true
-		}
-	}
+	return kept
 }
