@@ -91,13 +91,16 @@ func runWith(ctx context.Context, cfg config) error {
 	}
 	defer func() { _ = scratch.Close() }()
 	r := &role{
-		cfg: cfg, log: log, measured: measured, queues: queues, tool: tool, scratch: scratch, held: held,
-		blobs: blobstore.New(account), videos: videostore.New(account, queues), catalog: catalog.New(account),
-		search: searchindex.New(account), races: registrations.New(account), views: views.New(account), trail: audit.New(account), keys: apikeys.New(account),
-		twins: duplicates.New(account), register: workers.New(account),
+		cfg: cfg, log: log, measured: measured, queues: queues, scratch: scratch, held: held,
+		trail: audit.New(account), keys: apikeys.New(account), register: workers.New(account),
+		Needs: step.Needs{
+			Videos: videostore.New(account, queues), Blobs: blobstore.New(account), Catalog: catalog.New(account),
+			Search: searchindex.New(account), Races: registrations.New(account), Views: views.New(account),
+			Twins: duplicates.New(account), Tool: tool, Linger: cfg.PurgeLinger,
+		},
 	}
-	r.videos.Observe(videostore.Observer{Video: measured.changed, Attempt: measured.attempt})
-	work, err := r.consumer(r.steps())
+	r.Videos.Observe(videostore.Observer{Video: measured.changed, Attempt: measured.attempt})
+	work, err := r.consumer(step.All(r.Needs))
 	if err != nil {
 		return err
 	}
@@ -125,51 +128,29 @@ type role struct {
 	log      *slog.Logger
 	queues   *workqueue.Queues
 	measured *metrics
-	tool     *ffmpeg.Tool
 	held     *sandbox.Sandbox
 	scratch  *pipeline.Scratch
-
-	blobs    *blobstore.Store
-	videos   *videostore.Store
-	catalog  *catalog.Catalog
-	search   *searchindex.Index
-	races    *registrations.Store
-	views    *views.Counter
 	trail    *audit.Log
 	keys     *apikeys.Store
-	twins    *duplicates.Index
 	register *workers.Register
-}
-
-// steps are in the order in which a video meets them.
-func (r *role) steps() []pipeline.Step {
-	return []pipeline.Step{
-		step.Probe{Tool: r.tool},
-		step.Encode{Tool: r.tool},
-		step.Audio{Tool: r.tool},
-		step.Digest{Videos: r.videos, Twins: r.twins, Tool: r.tool},
-		step.Finish{Videos: r.videos, Blobs: r.blobs, Tool: r.tool},
-		step.Loudness{Tool: r.tool},
-		step.Clip{Videos: r.videos, Blobs: r.blobs, Tool: r.tool},
-		step.Captions{},
-		step.Index{Videos: r.videos, Catalog: r.catalog, Search: r.search, Races: r.races},
-		step.Purge{Videos: r.videos, Blobs: r.blobs, Catalog: r.catalog, Search: r.search, Races: r.races, Views: r.views, Twins: r.twins, Linger: r.cfg.PurgeLinger},
-	}
+	step.Needs
 }
 
 // consumer receives items and runs their steps.
-func (r *role) consumer(steps []pipeline.Step) (*consumer.Consumer, error) {
+func (r *role) consumer(steps map[string]pipeline.Step) (*consumer.Consumer, error) {
 	handlers := map[string]consumer.Handler{}
-	for _, s := range steps {
-		handlers[s.Name()] = &pipeline.Runner{Videos: r.videos, Blobs: r.blobs, Step: s, Worker: r.cfg.Name, Scratch: r.scratch.Dir, FreeSpace: r.cfg.ScratchFree, Watch: 5 * time.Second, Log: r.log,
-			Early: early.New(r.videos, r.blobs), CheckHost: r.checkHost, Delivered: r.measured.delivered, Ended: r.measured.ended}
+	for name, s := range steps {
+		handlers[name] = &pipeline.Runner{
+			Videos: r.Videos, Blobs: r.Blobs, Early: early.New(r.Videos, r.Blobs), Step: s, Worker: r.cfg.Name, Scratch: r.scratch.Dir, FreeSpace: r.cfg.ScratchFree,
+			Watch: 5 * time.Second, Log: r.log, CheckHost: r.checkHost, Delivered: r.measured.delivered, Ended: r.measured.ended,
+		}
 	}
 	work, err := consumer.New(r.queues, consumer.Options{
 		Handlers: handlers, Version: workflow.ItemVersion, Pools: r.cfg.Pools, Worker: r.cfg.Name, Log: r.log, Probes: r.probes(),
 		FirstRetry: r.cfg.FirstRetry, MaxDependencyPause: r.cfg.MaxTroublePause,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("a step has its handler when it is declared in workflow.Steps and listed in workerrole/main.go: %w", err)
+		return nil, fmt.Errorf("a step has its handler when it is declared in workflow.Steps and listed in step.All: %w", err)
 	}
 	return work, nil
 }
@@ -177,7 +158,7 @@ func (r *role) consumer(steps []pipeline.Step) (*consumer.Consumer, error) {
 // leader does what one worker does for all.
 func (r *role) leader() *upkeep.Leader {
 	reconciler := upkeep.Reconciler{
-		Videos: r.videos, Blobs: r.blobs, Grace: r.cfg.ReconcileGrace, OrphanAfter: 15 * time.Minute,
+		Videos: r.Videos, Blobs: r.Blobs, Grace: r.cfg.ReconcileGrace, OrphanAfter: 15 * time.Minute,
 		CreateTimeout: time.Minute, AbandonAfter: r.cfg.AbandonAfter, SweepAfter: r.cfg.JanitorGrace,
 		KeyLife: sourceparts.KeyLife, Log: r.log,
 		Queue: upkeep.StateIn(r.queues), Passed: r.measured.reconciled,
@@ -185,12 +166,12 @@ func (r *role) leader() *upkeep.Leader {
 			return r.register.List(ctx, time.Now().Add(-upkeep.Alive))
 		},
 	}
-	janitor := upkeep.Janitor{Videos: r.videos, Blobs: r.blobs, Grace: r.cfg.JanitorGrace, ClipLife: r.cfg.ClipLife, Log: r.log}
-	return &upkeep.Leader{Blobs: r.blobs, Log: r.log, Led: r.measured.led, Passed: r.measured.passed, Duties: []upkeep.Duty{
+	janitor := upkeep.Janitor{Videos: r.Videos, Blobs: r.Blobs, Grace: r.cfg.JanitorGrace, ClipLife: r.cfg.ClipLife, Log: r.log}
+	return &upkeep.Leader{Blobs: r.Blobs, Log: r.log, Led: r.measured.led, Passed: r.measured.passed, Duties: []upkeep.Duty{
 		{Name: "reconcile", Every: r.cfg.ReconcileEvery, Do: reconciler.Pass},
 		{Name: "janitor", Every: r.cfg.JanitorEvery, Do: janitor.Pass},
 		{Name: "sum views", Every: 10 * time.Minute, Do: func(ctx context.Context) (int, error) {
-			return 0, r.views.RollUp(ctx, time.Now(), r.videos.Exists)
+			return 0, r.Views.RollUp(ctx, time.Now(), r.Videos.Exists)
 		}},
 		{Name: "forget old changes", Every: time.Hour, Do: func(ctx context.Context) (int, error) {
 			return r.trail.Forget(ctx, time.Now().Add(-r.cfg.AuditLife))
@@ -223,7 +204,7 @@ func (r *role) run(ctx context.Context, work *consumer.Consumer, leader *upkeep.
 	if err := server.Start(ctx, r.cfg.AdminAddr); err != nil {
 		return err
 	}
-	r.log.Info("worker role is up", "admin", server.Addr(), "ffmpeg", r.tool.Version, "sandbox", r.held.String())
+	r.log.Info("worker role is up", "admin", server.Addr(), "ffmpeg", r.Tool.Version, "sandbox", r.held.String())
 
 	var duties sync.WaitGroup
 	duties.Go(func() { leader.Run(ctx) })
@@ -238,8 +219,7 @@ func (r *role) run(ctx context.Context, work *consumer.Consumer, leader *upkeep.
 		close(drained)
 	}()
 	<-ctx.Done()
-	server.Drain() // not ready any more; the listener is closed below
-	r.log.Info("draining: messages are given back")
+	r.log.Info("draining: messages are given back") // not ready any more; the listener is closed below
 	select {
 	case <-drained:
 	case <-time.After(r.cfg.DrainTimeout):
@@ -248,6 +228,31 @@ func (r *role) run(ctx context.Context, work *consumer.Consumer, leader *upkeep.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	return server.Stop(last)
+}
+
+// status is the row of the register: self, with what the worker is doing now.
+func status(self workers.Worker, work *consumer.Consumer, leader *upkeep.Leader) workers.Worker {
+	stats, w := work.Stats(), self
+	w.Draining, w.Leader, w.Busy, w.Queues = stats.Draining, leader.Leading(), stats.Running, map[string]workers.Count{}
+	for _, q := range stats.Queues {
+		w.Done += q.Completed
+		w.Failed += q.Failed
+		w.Troubled += q.Troubled
+		w.Stale += q.StaleDeletes + q.StaleRenewals
+		count := workers.Count{Done: q.Completed, Failed: q.Failed, Poisoned: q.Poisoned, Renewed: q.Renewals, Released: q.Released + q.Troubled, Seconds: q.Worked.Seconds()}
+		if count != (workers.Count{}) {
+			w.Queues[q.Queue] = count
+		}
+	}
+	for _, b := range stats.Breakers {
+		if b.State != consumer.BreakerClosed {
+			w.Breakers = append(w.Breakers, b)
+		}
+	}
+	if trouble := work.Ready(); trouble != nil {
+		w.Trouble = trouble.Error()
+	}
+	return w
 }
 
 // sweepScratch removes what killed workers left on this disk. Every worker does it, because
@@ -268,7 +273,7 @@ func (r *role) sweepScratch() {
 func (r *role) probes() map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		string(azstorage.Blobs): func(ctx context.Context) error {
-			_, err := r.blobs.Put(azstorage.WithoutRetry(ctx), workqueue.ControlContainer, "probe", []byte(""), blobstore.Options{})
+			_, err := r.Blobs.Put(azstorage.WithoutRetry(ctx), workqueue.ControlContainer, "probe", []byte(""), blobstore.Options{})
 			return err
 		},
 		string(azstorage.Tables): func(ctx context.Context) error {
@@ -279,7 +284,7 @@ func (r *role) probes() map[string]func(context.Context) error {
 			return err
 		},
 		workqueue.Disk: func(context.Context) error { return r.scratch.Probe(r.cfg.ScratchFree) },
-		workqueue.Host: r.tool.Check,
+		workqueue.Host: r.Tool.Check,
 	}
 }
 
@@ -288,5 +293,5 @@ func (r *role) checkHost(ctx context.Context) error {
 	if err := r.scratch.Probe(r.cfg.ScratchFree); err != nil {
 		return err
 	}
-	return r.tool.Check(ctx)
+	return r.Tool.Check(ctx)
 }

@@ -67,7 +67,8 @@ func (j *Job) Progress() { j.moved.Store(time.Now().UnixNano()) }
 // Attempt is the number of this attempt, from 1. Interruptions do not count.
 func (j *Job) Attempt() int { return j.Item.Failures + 1 }
 
-func (j *Job) lastMoved() time.Time { return time.Unix(0, j.moved.Load()) }
+// LastMoved is when Progress was last called.
+func (j *Job) LastMoved() time.Time { return time.Unix(0, j.moved.Load()) }
 
 // PanicError is what a panic in a handler becomes: a failed attempt like others.
 type PanicError struct {

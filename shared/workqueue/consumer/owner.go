@@ -218,7 +218,7 @@ func margin(visibility time.Duration) time.Duration {
 	return min(max(5*time.Second, visibility/10), visibility/4)
 }
 
-func (o *owner) stallAt() time.Time { return o.job.lastMoved().Add(o.c.options.StallAfter) }
+func (o *owner) stallAt() time.Time { return o.job.LastMoved().Add(o.c.options.StallAfter) }
 
 var tracer = otel.Tracer("workqueue")
 

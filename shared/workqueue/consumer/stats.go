@@ -98,7 +98,7 @@ func (c *Consumer) runningItems() []Running {
 		o := key.(*owner)
 		items = append(items, Running{
 			Delivery: o.job.Delivery, Queue: o.job.Queue, Step: o.job.Item.Step, Subject: o.job.Item.Subject, Item: o.job.Item.ID,
-			Attempt: o.job.Attempt(), Renewals: o.job.Renewals(), Moved: o.job.lastMoved(), Deadline: o.lease.Deadline(),
+			Attempt: o.job.Attempt(), Renewals: o.job.Renewals(), Moved: o.job.LastMoved(), Deadline: o.lease.Deadline(),
 		})
 	}
 	slices.SortFunc(items, func(a, b Running) int {

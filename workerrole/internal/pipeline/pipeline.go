@@ -27,10 +27,8 @@ import (
 )
 
 // Step is the work that a message asks for. To add one, declare it in workflow.Steps,
-// write a file in package step and list it in workerrole/main.go.
+// write a file in package step and list it in step.All.
 type Step interface {
-	// Name is that of the declaration.
-	Name() string
 	// Run writes the step's output and returns what the commit writes. It may be
 	// called several times for the same step, also while an earlier call still runs in
 	// another worker. An error that is a *video.Failure is permanent, one that
@@ -43,15 +41,13 @@ type Step interface {
 type Runner struct {
 	Videos    *videostore.Store
 	Blobs     *blobstore.Store
+	Early     Early // if set, lets steps run while an upload goes on
 	Step      Step
 	Worker    string        // name of this worker role, for the timeline
 	Scratch   string        // directory for scratch directories
 	FreeSpace int64         // bytes that must be free there before a step is taken
 	Watch     time.Duration // how often a running step checks whether its video still wants it
 	Log       *slog.Logger
-
-	// Early, if set, lets steps run while an upload goes on.
-	Early Early
 
 	// CheckHost, if set, is asked after a failure: trouble if scratch or ffmpeg do not work.
 	CheckHost func(context.Context) error

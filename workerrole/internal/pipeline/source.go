@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
@@ -53,7 +54,7 @@ func (w *Work) OpenSource(ctx context.Context) (_ ffmpeg.Source, err error) {
 	case w.Video.SourceETag != "":
 		w.source, err = openUpload(ctx, w.blobs, w.Video)
 	default:
-		w.source, err = w.early.Open(ctx, w.Video, w.Key.Declared(), func() time.Time { return time.Unix(0, w.moved.Load()) })
+		w.source, err = w.early.Open(ctx, w.Video, w.Key.Declared(), w.moved)
 	}
 	if err != nil {
 		return ffmpeg.Source{}, err
@@ -63,24 +64,11 @@ func (w *Work) OpenSource(ctx context.Context) (_ ffmpeg.Source, err error) {
 	return served, err
 }
 
-// ReadUpload opens the upload in the version that was verified. Every read counts as
+// ReadUpload opens the upload in the version that was verified. Every request counts as
 // progress.
 func (w *Work) ReadUpload(ctx context.Context) (io.Reader, error) {
 	whole, err := openUpload(ctx, w.blobs, w.Video)
-	if err != nil {
-		return nil, err
-	}
-	return progressReader{newReadAhead(ctx, whole).reader(), w.Progress}, nil
-}
-
-type progressReader struct {
-	io.Reader
-	progress func()
-}
-
-func (m progressReader) Read(p []byte) (int, error) {
-	m.progress()
-	return m.Reader.Read(p)
+	return newReadAhead(azstorage.OnRequest(ctx, w.Progress), whole).reader(), err
 }
 
 // openUpload opens the parts of a complete upload, in the versions that were verified. When

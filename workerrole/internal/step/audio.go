@@ -2,12 +2,10 @@ package step
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
@@ -17,16 +15,11 @@ import (
 // Audio encodes one portion of the first audio track.
 //
 //	Reads   the source blob, the portion's range of it
-//	Writes  media/{attempt}/{first segment}.m4s, and a PART row with the commit
+//	Writes  media/{attempt}/audio.m4s, and a PART row with the commit
 //	Next    finish, when every chunk and every other portion is done already
 //	Errors  *video.Failure when the track cannot be decoded
 //	Repeat  writes to a name of its own; only one attempt's row commits
-type Audio struct {
-	Tool *ffmpeg.Tool
-}
-
-// Name implements pipeline.Step.
-func (Audio) Name() string { return workflow.StepAudio }
+type Audio struct{ Tool *ffmpeg.Tool }
 
 // AudioOutput is the Output of the audio step's row. The segments themselves are
 // in the PART row.
@@ -55,18 +48,12 @@ func (s Audio) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 	if len(made.Part.Segments) == 0 {
 		return commit, nil // the track is shorter than the container says
 	}
-	commit.Part, err = s.put(ctx, w, made)
-	return commit, err
-}
-
-// put stores a portion's segments under the attempt's prefix.
-func (s Audio) put(ctx context.Context, w *pipeline.Work, made media.Portion) (*video.AudioPart, error) {
-	part := made.Part
-	file, err := w.PutAs(ctx, made.Path, fmt.Sprintf("%05d.m4s", part.First), "audio/mp4")
+	file, err := w.Put(ctx, made.Path, "audio/mp4")
 	if err != nil {
-		return nil, err
+		return videostore.Commit{}, err
 	}
-	part.Blob = file.Blob
 	failpoint.Hit("audio/part")
-	return &part, nil
+	made.Part.Blob = file.Blob
+	commit.Part = &made.Part
+	return commit, nil
 }

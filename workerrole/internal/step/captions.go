@@ -11,7 +11,6 @@ import (
 	"github.com/cutroom/cutroom/shared/charset"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/workerrole/internal/captions"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 )
@@ -26,16 +25,13 @@ import (
 //	Repeat  writes the same to a name of its own; only one attempt's row commits
 type Captions struct{}
 
-// Name implements pipeline.Step.
-func (Captions) Name() string { return workflow.StepCaptions }
-
 // captionsSegment is a compromise: a player that seeks reads one segment, and a
 // film of two hours has 120.
 const captionsSegment = time.Minute
 
 // Run implements pipeline.Step.
 func (Captions) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
-	file, err := w.ReadInput(ctx, video.MaxCaptions+1)
+	file, err := w.ReadInput(ctx)
 	if err != nil {
 		return videostore.Commit{}, err
 	}

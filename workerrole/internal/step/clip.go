@@ -9,7 +9,6 @@ import (
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
@@ -23,14 +22,7 @@ import (
 //	Errors  *video.Failure when those segments are gone; the clip fails, the
 //	        video does not
 //	Repeat  writes to a name of its own; only one attempt's row commits
-type Clip struct {
-	Videos *videostore.Store
-	Blobs  *blobstore.Store
-	Tool   *ffmpeg.Tool
-}
-
-// Name implements pipeline.Step.
-func (Clip) Name() string { return workflow.StepClip }
+type Clip struct{ Needs }
 
 // Run implements pipeline.Step.
 func (s Clip) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {

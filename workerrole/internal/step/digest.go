@@ -17,7 +17,6 @@ import (
 	"github.com/cutroom/cutroom/shared/duplicates"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 )
@@ -29,14 +28,7 @@ import (
 //	Writes  table twins; the facts of META: sha256, looks, sameAs, looksLike
 //	Errors  fails alone: a video without these facts plays as well
 //	Repeat  writes the same; the earlier of two twins stays the earlier
-type Digest struct {
-	Videos *videostore.Store
-	Twins  *duplicates.Index
-	Tool   *ffmpeg.Tool
-}
-
-// Name implements pipeline.Step.
-func (Digest) Name() string { return workflow.StepDigest }
+type Digest struct{ Needs }
 
 // DigestFacts identify an upload. They do not name a twin that is not public.
 type DigestFacts struct {

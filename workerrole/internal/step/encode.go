@@ -7,7 +7,6 @@ import (
 
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
@@ -17,16 +16,11 @@ import (
 //
 //	Reads   the source blob, the chunk's range of it
 //	Writes  media/{attempt}/{rendition}.m4s, tiles.jpg, sometimes poster.jpg; its preview
-//	        pictures.m4s, sound.m4s and a PREVIEW row
+//	        {rendition}.m4s, audio.m4s and a PREVIEW row
 //	Next    the first chunk that is not promised; finish, when all parts have ended
 //	Errors  *video.Failure when the content cannot be decoded
 //	Repeat  writes to names of its own; only one attempt's row commits
-type Encode struct {
-	Tool *ffmpeg.Tool
-}
-
-// Name implements pipeline.Step.
-func (Encode) Name() string { return workflow.StepEncode }
+type Encode struct{ Tool *ffmpeg.Tool }
 
 // Run implements pipeline.Step.
 func (s Encode) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
@@ -70,13 +64,13 @@ func (s Encode) Preview(ctx context.Context, w *pipeline.Work) (*video.Preview, 
 	if err != nil || made.Pictures == "" {
 		return nil, err
 	}
-	pictures, err := w.PutAs(ctx, made.Pictures, "pictures.m4s", "video/mp4")
+	pictures, err := w.Put(ctx, made.Pictures, "video/mp4")
 	if err != nil {
 		return nil, err
 	}
 	made.Output.Pictures.Renditions[0].Blob = pictures.Blob
 	if made.Sound != "" {
-		sound, err := w.PutAs(ctx, made.Sound, "sound.m4s", "audio/mp4")
+		sound, err := w.Put(ctx, made.Sound, "audio/mp4")
 		if err != nil {
 			return nil, err
 		}

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"math"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -12,8 +14,6 @@ import (
 	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 )
@@ -26,14 +26,7 @@ import (
 //	Errors  *video.Failure when too little of the video could be decoded, or a part of the
 //	        upload was replaced after an early step had read it
 //	Repeat  writes to names of its own; only one attempt's row commits
-type Finish struct {
-	Videos *videostore.Store
-	Blobs  *blobstore.Store
-	Tool   *ffmpeg.Tool
-}
-
-// Name implements pipeline.Step.
-func (Finish) Name() string { return workflow.StepFinish }
+type Finish struct{ Needs }
 
 // Run implements pipeline.Step.
 func (s Finish) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
@@ -165,4 +158,43 @@ func (s Finish) download(ctx context.Context, w *pipeline.Work, p playlist.Prese
 	file, err := w.Put(ctx, path, "video/mp4")
 	out.Download, out.DownloadLen = file.Blob, file.Bytes
 	return err
+}
+
+// joinBoth writes pictures and sound into files of the attempt. audio is empty when there is
+// no sound.
+func joinBoth(ctx context.Context, blobs *blobstore.Store, w *pipeline.Work, pictures, sound []media.Piece) (picture, audio string, err error) {
+	picture = filepath.Join(w.Dir, "video.mp4")
+	err = join(ctx, blobs, picture, pictures, w.Progress)
+	if err == nil && len(sound) > 0 {
+		audio = filepath.Join(w.Dir, "audio.mp4")
+		err = join(ctx, blobs, audio, sound, w.Progress)
+	}
+	return picture, audio, err
+}
+
+// join writes pieces of blobs into a file, one after another.
+func join(ctx context.Context, blobs *blobstore.Store, path string, pieces []media.Piece, progress func()) (err error) {
+	name := filepath.Base(path)
+	file, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("make %s: %w", name, err)
+	}
+	defer func() {
+		if e := file.Close(); err == nil && e != nil {
+			err = fmt.Errorf("close %s: %w", name, e)
+		}
+	}()
+	for _, p := range pieces {
+		body, _, err := blobs.Open(ctx, video.MediaContainer, p.Blob, blobstore.Range{Offset: p.Offset, Length: p.Length}, "")
+		if err != nil {
+			return fmt.Errorf("read %s: %w", filepath.Base(p.Blob), err)
+		}
+		_, err = io.Copy(file, body)
+		_ = body.Close()
+		if err != nil {
+			return fmt.Errorf("join %s: %w", name, err)
+		}
+		progress()
+	}
+	return nil
 }

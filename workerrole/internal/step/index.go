@@ -7,13 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/indexrows"
-	"github.com/cutroom/cutroom/shared/registrations"
-	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
@@ -27,15 +23,7 @@ import (
 //	Repeat  makes the same rows: safe any number of times, in any order
 //	Why     the copies are in other partitions than the truth, so no transaction
 //	        covers both; repeating this step makes them equal in the end (T8)
-type Index struct {
-	Videos  *videostore.Store
-	Catalog *catalog.Catalog
-	Search  *searchindex.Index
-	Races   *registrations.Store
-}
-
-// Name implements pipeline.Step.
-func (Index) Name() string { return workflow.StepIndex }
+type Index struct{ Needs }
 
 // Run implements pipeline.Step.
 func (s Index) Run(ctx context.Context, w *pipeline.Work) (none videostore.Commit, _ error) {

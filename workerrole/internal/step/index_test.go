@@ -47,14 +47,11 @@ type worker struct {
 }
 
 func newWorker(a *azstorage.Account, box *mailbox) worker {
-	w := worker{index: step.Index{
-		Videos: videostore.New(a, box), Catalog: catalog.New(a), Search: searchindex.New(a), Races: registrations.New(a),
-	}}
-	w.purge = step.Purge{
-		Videos: w.index.Videos, Blobs: blobstore.New(a), Catalog: w.index.Catalog, Search: w.index.Search,
-		Races: w.index.Races, Views: views.New(a), Twins: duplicates.New(a),
+	needs := step.Needs{
+		Videos: videostore.New(a, box), Blobs: blobstore.New(a), Catalog: catalog.New(a), Search: searchindex.New(a),
+		Races: registrations.New(a), Views: views.New(a), Twins: duplicates.New(a),
 	}
-	return w
+	return worker{index: step.Index{Needs: needs}, purge: step.Purge{Needs: needs}}
 }
 
 func (w worker) runner(s pipeline.Step) *pipeline.Runner {

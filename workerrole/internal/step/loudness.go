@@ -7,7 +7,6 @@ import (
 
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 )
@@ -19,12 +18,7 @@ import (
 //	Writes  the facts of META: integratedLufs, rangeLu, truePeakDb, gainDb
 //	Errors  fails alone: a video without a gain plays as it is
 //	Repeat  measures the same
-type Loudness struct {
-	Tool *ffmpeg.Tool
-}
-
-// Name implements pipeline.Step.
-func (Loudness) Name() string { return workflow.StepLoudness }
+type Loudness struct{ Tool *ffmpeg.Tool }
 
 // LoudnessFacts are measured as EBU R128 says. GainDB is at most 0, because the player of
 // a web page can only turn down.

@@ -20,12 +20,7 @@ import (
 //	Next    encode for the first chunks, the other parts, index
 //	Errors  *video.Failure for whatever is not a video that we take
 //	Repeat  makes the same plan from the same bytes
-type Probe struct {
-	Tool *ffmpeg.Tool
-}
-
-// Name implements pipeline.Step.
-func (Probe) Name() string { return workflow.StepProbe }
+type Probe struct{ Tool *ffmpeg.Tool }
 
 // Run implements pipeline.Step.
 func (s Probe) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {

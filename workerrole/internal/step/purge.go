@@ -9,15 +9,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/blobstore"
-	"github.com/cutroom/cutroom/shared/catalog"
-	"github.com/cutroom/cutroom/shared/duplicates"
-	"github.com/cutroom/cutroom/shared/registrations"
-	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/views"
-	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
@@ -31,22 +24,10 @@ import (
 //	        without rows no late worker can commit, and without index entries
 //	        no request finds a video that has no blobs
 //	Repeat  safe
-type Purge struct {
-	Videos  *videostore.Store
-	Blobs   *blobstore.Store
-	Catalog *catalog.Catalog
-	Search  *searchindex.Index
-	Races   *registrations.Store
-	Views   *views.Counter
-	Twins   *duplicates.Index
-	Linger  time.Duration // the wait for workers that were running a step
-}
+type Purge struct{ Needs }
 
 // immutablePause is the wait for a policy of the account to allow that a blob is deleted.
 const immutablePause = time.Hour
-
-// Name implements pipeline.Step.
-func (Purge) Name() string { return workflow.StepPurge }
 
 // Run implements pipeline.Step.
 func (s Purge) Run(ctx context.Context, w *pipeline.Work) (none videostore.Commit, _ error) {
@@ -65,11 +46,10 @@ func (s Purge) Run(ctx context.Context, w *pipeline.Work) (none videostore.Commi
 	// An earlier delivery that was killed may have erased the claims.
 	claimed = claimed || w.Again
 	failpoint.Hit("purge/rows")
-	if err := errors.Join(s.Catalog.Remove(ctx, id), s.Search.Remove(ctx, id), s.Races.Remove(ctx, id)); err != nil {
+	err = errors.Join(s.Catalog.Remove(ctx, id), s.Search.Remove(ctx, id), s.Races.Remove(ctx, id),
+		s.Views.Remove(ctx, id), s.Twins.Remove(ctx, id))
+	if err != nil {
 		return none, waitIfBusy(fmt.Errorf("unlist %s: %w", id, err))
-	}
-	if err := errors.Join(s.Views.Remove(ctx, id), s.Twins.Remove(ctx, id)); err != nil {
-		return none, err
 	}
 	failpoint.Hit("purge/unlisted")
 	for _, container := range []string{video.MediaContainer, video.SourcesContainer, workqueue.ClaimsContainer} {
