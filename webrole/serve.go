@@ -63,7 +63,7 @@ type role struct {
 
 // listen opens both listeners and tells the blob service which pages may upload.
 func (r *role) listen(ctx context.Context) error {
-	blobOrigin, err := originOf(r.account.ServiceBlobs().URL())
+	blobOrigin, err := originOf(r.account.Blobs.URL())
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func begin(t *testing.T) *world {
 // where it may.
 func sameRule(t *testing.T, owner *azstorage.Account, path string) {
 	t.Helper()
-	properties, err := owner.ServiceBlobs().GetProperties(t.Context(), nil)
+	properties, err := owner.Blobs.GetProperties(t.Context(), nil)
 	if err != nil || len(properties.CORS) != 1 {
 		t.Fatalf("CORS rules: %v, %v", properties.CORS, err)
 	}

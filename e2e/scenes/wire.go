@@ -306,7 +306,7 @@ func (t *tap) read(r *http.Request, body []byte) meaning {
 // service is the service of an address, and the path below it.
 func (t *tap) service(u *url.URL) (service, path string) {
 	full := u.Scheme + "://" + u.Host + u.Path
-	for service, base := range map[string]string{"queue": t.account.ServiceQueues().URL(), "blob": t.account.ServiceBlobs().URL()} {
+	for service, base := range map[string]string{"queue": t.account.Queues.URL(), "blob": t.account.Blobs.URL()} {
 		if rest, ok := strings.CutPrefix(full, strings.TrimSuffix(base, "/")); ok {
 			return service, strings.TrimPrefix(rest, "/")
 		}

@@ -36,7 +36,7 @@ func (r row) all() string       { return fmt.Sprint(map[string]any(r)) }
 // tables are the names of all tables.
 func (s storage) tables(ctx context.Context) ([]string, error) {
 	var names []string
-	for pager := s.account.ServiceTables().NewListTablesPager(nil); pager.More(); {
+	for pager := s.account.Tables.NewListTablesPager(nil); pager.More(); {
 		page, err := pager.NextPage(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("list tables: %w", err)
@@ -51,7 +51,7 @@ func (s storage) tables(ctx context.Context) ([]string, error) {
 // rows are all rows of a table.
 func (s storage) rows(ctx context.Context, table string) ([]row, error) {
 	var rows []row
-	for pager := s.account.ServiceTables().NewClient(table).NewListEntitiesPager(nil); pager.More(); {
+	for pager := s.account.Tables.NewClient(table).NewListEntitiesPager(nil); pager.More(); {
 		page, err := pager.NextPage(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("read table %s: %w", table, err)
@@ -70,13 +70,13 @@ func (s storage) rows(ctx context.Context, table string) ([]row, error) {
 // queues are the lengths of all queues, hidden messages included.
 func (s storage) queues(ctx context.Context) (map[string]int, error) {
 	lengths := map[string]int{}
-	for pager := s.account.ServiceQueues().NewListQueuesPager(nil); pager.More(); {
+	for pager := s.account.Queues.NewListQueuesPager(nil); pager.More(); {
 		page, err := pager.NextPage(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("list queues: %w", err)
 		}
 		for _, q := range page.Queues {
-			state, err := s.account.ServiceQueues().NewQueueClient(*q.Name).GetProperties(ctx, nil)
+			state, err := s.account.Queues.NewQueueClient(*q.Name).GetProperties(ctx, nil)
 			if err != nil {
 				return nil, fmt.Errorf("length of queue %s: %w", *q.Name, err)
 			}
@@ -102,7 +102,7 @@ func (s storage) sendAgain(ctx context.Context, finish stepID) error {
 	if err != nil {
 		return fmt.Errorf("make item %s: %w", id, err)
 	}
-	if _, err := s.account.ServiceQueues().NewQueueClient(workflow.EncodeFirst).EnqueueMessage(ctx, text, nil); err != nil {
+	if _, err := s.account.Queues.NewQueueClient(workflow.EncodeFirst).EnqueueMessage(ctx, text, nil); err != nil {
 		return fmt.Errorf("send item %s: %w", id, err)
 	}
 	return nil
@@ -111,14 +111,14 @@ func (s storage) sendAgain(ctx context.Context, finish stepID) error {
 // blobs are the names of all blobs, by container.
 func (s storage) blobs(ctx context.Context) (map[string][]string, error) {
 	found := map[string][]string{}
-	for pager := s.account.ServiceBlobs().NewListContainersPager(nil); pager.More(); {
+	for pager := s.account.Blobs.NewListContainersPager(nil); pager.More(); {
 		page, err := pager.NextPage(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("list containers: %w", err)
 		}
 		for _, c := range page.ContainerItems {
 			names := found[*c.Name]
-			for list := s.account.ServiceBlobs().NewContainerClient(*c.Name).NewListBlobsFlatPager(nil); list.More(); {
+			for list := s.account.Blobs.NewContainerClient(*c.Name).NewListBlobsFlatPager(nil); list.More(); {
 				page, err := list.NextPage(ctx)
 				if err != nil {
 					return nil, fmt.Errorf("list blobs of %s: %w", *c.Name, err)
@@ -211,7 +211,7 @@ func (s storage) truths(ctx context.Context) (map[string]*truth, error) {
 
 // planned reports whether the probe of a new video is committed.
 func (s storage) planned(ctx context.Context, id string) bool {
-	_, err := s.account.ServiceTables().NewClient(videosTable).GetEntity(ctx, id, "PLAN:00001", nil)
+	_, err := s.account.Tables.NewClient(videosTable).GetEntity(ctx, id, "PLAN:00001", nil)
 	return err == nil
 }
 

@@ -21,13 +21,15 @@ import (
 
 // Account is an open storage account. It is safe for concurrent use.
 type Account struct {
+	// The clients of the three services.
+	Blobs  *service.Client
+	Queues *azqueue.ServiceClient
+	Tables *aztables.ServiceClient
+
 	prefix  string
-	blobs   *service.Client
-	queues  *azqueue.ServiceClient
-	tables  *aztables.ServiceClient
 	key     *azblob.SharedKeyCredential // nil with a token credential
 	secure  bool                        // https: signed URLs refuse http
-	idle    func()
+	http    *http.Client                // nil when Config.Transport was given
 	clock   clock
 	signing sync.Mutex
 	grant   delegation // guarded by signing
@@ -46,11 +48,10 @@ func Open(cfg Config) (*Account, error) {
 	}
 	a := &Account{
 		prefix: cfg.Prefix, unreadable: cfg.Unreadable, secure: strings.HasPrefix(ends.blob, "https:"),
-		idle: func() {},
 	}
 	if cfg.Transport == nil {
-		client := newHTTPClient()
-		cfg.Transport, a.idle = client, client.CloseIdleConnections
+		a.http = newHTTPClient()
+		cfg.Transport = a.http
 	}
 	options := func(s Service, more ...policy.Policy) policy.ClientOptions {
 		return policy.ClientOptions{
@@ -82,9 +83,9 @@ func (a *Account) openWithKey(ends endpoints, blobs *service.ClientOptions, queu
 		return err
 	}
 	a.key = blobKey
-	a.blobs, blobErr = service.NewClientWithSharedKeyCredential(ends.blob+"/", blobKey, blobs)
-	a.queues, queueErr = azqueue.NewServiceClientWithSharedKeyCredential(ends.queue+"/", queueKey, queues)
-	a.tables, tableErr = aztables.NewServiceClientWithSharedKey(ends.table, tableKey, tables)
+	a.Blobs, blobErr = service.NewClientWithSharedKeyCredential(ends.blob+"/", blobKey, blobs)
+	a.Queues, queueErr = azqueue.NewServiceClientWithSharedKeyCredential(ends.queue+"/", queueKey, queues)
+	a.Tables, tableErr = aztables.NewServiceClientWithSharedKey(ends.table, tableKey, tables)
 	return errors.Join(blobErr, queueErr, tableErr)
 }
 
@@ -98,9 +99,9 @@ func (a *Account) openWithToken(
 	}
 	credential = &tokens{credential: credential}
 	var blobErr, queueErr, tableErr error
-	a.blobs, blobErr = service.NewClient(ends.blob+"/", credential, blobs)
-	a.queues, queueErr = azqueue.NewServiceClient(ends.queue+"/", credential, queues)
-	a.tables, tableErr = aztables.NewServiceClient(ends.table, credential, tables)
+	a.Blobs, blobErr = service.NewClient(ends.blob+"/", credential, blobs)
+	a.Queues, queueErr = azqueue.NewServiceClient(ends.queue+"/", credential, queues)
+	a.Tables, tableErr = aztables.NewServiceClient(ends.table, credential, tables)
 	return errors.Join(blobErr, queueErr, tableErr)
 }
 
@@ -123,17 +124,17 @@ func (a *Account) Name(base string) string { return a.prefix + base }
 
 // Container returns the client of a blob container, given its base name.
 func (a *Account) Container(base string) *container.Client {
-	return a.blobs.NewContainerClient(a.Name(base))
+	return a.Blobs.NewContainerClient(a.Name(base))
 }
 
 // Queue returns the client of a queue, given its base name.
 func (a *Account) Queue(base string) *azqueue.QueueClient {
-	return a.queues.NewQueueClient(a.Name(base))
+	return a.Queues.NewQueueClient(a.Name(base))
 }
 
 // Table returns the client of a table, given its base name. tablestore.New has one that
 // keeps the service's limits.
-func (a *Account) Table(base string) *aztables.Client { return a.tables.NewClient(a.Name(base)) }
+func (a *Account) Table(base string) *aztables.Client { return a.Tables.NewClient(a.Name(base)) }
 
 // CountUnreadable tells Config.Unreadable.
 func (a *Account) CountUnreadable(table string, rows int) {
@@ -142,15 +143,10 @@ func (a *Account) CountUnreadable(table string, rows int) {
 	}
 }
 
-// ServiceBlobs returns the client of the blob service.
-func (a *Account) ServiceBlobs() *service.Client { return a.blobs }
-
-// ServiceQueues returns the client of the queue service.
-func (a *Account) ServiceQueues() *azqueue.ServiceClient { return a.queues }
-
-// ServiceTables returns the client of the table service.
-func (a *Account) ServiceTables() *aztables.ServiceClient { return a.tables }
-
 // CloseIdle closes connections that no request uses. The account stays usable.
 // It does nothing when Config.Transport was given.
-func (a *Account) CloseIdle() { a.idle() }
+func (a *Account) CloseIdle() {
+	if a.http != nil {
+		a.http.CloseIdleConnections()
+	}
+}

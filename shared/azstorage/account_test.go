@@ -304,7 +304,7 @@ func TestEnsureCORS(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	properties, err := a.ServiceBlobs().GetProperties(t.Context(), nil)
+	properties, err := a.Blobs.GetProperties(t.Context(), nil)
 	if err != nil || len(properties.CORS) != 1 {
 		t.Errorf("%d rules, want 1 for all origins; %v", len(properties.CORS), err)
 	}
@@ -354,14 +354,14 @@ func TestEnsureCORS(t *testing.T) {
 	if err := a.EnsureCORS(t.Context(), []string{configured}); err != nil {
 		t.Fatal(err)
 	}
-	if properties, err = a.ServiceBlobs().GetProperties(t.Context(), nil); err != nil {
+	if properties, err = a.Blobs.GetProperties(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	foreign := &service.CORSRule{
 		AllowedOrigins: to.Ptr(strangers), AllowedMethods: to.Ptr("GET"), AllowedHeaders: to.Ptr(""),
 		ExposedHeaders: to.Ptr(""), MaxAgeInSeconds: to.Ptr[int32](1),
 	}
-	if _, err := a.ServiceBlobs().SetProperties(t.Context(), &service.SetPropertiesOptions{CORS: append(properties.CORS, foreign)}); err != nil {
+	if _, err := a.Blobs.SetProperties(t.Context(), &service.SetPropertiesOptions{CORS: append(properties.CORS, foreign)}); err != nil {
 		t.Fatal(err)
 	}
 	var newest []string
@@ -371,7 +371,7 @@ func TestEnsureCORS(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if properties, err = a.ServiceBlobs().GetProperties(t.Context(), nil); err != nil || len(properties.CORS) != 2 {
+	if properties, err = a.Blobs.GetProperties(t.Context(), nil); err != nil || len(properties.CORS) != 2 {
 		t.Fatalf("%d rules, want ours and the stranger's; %v", len(properties.CORS), err)
 	}
 	if kept := strings.Split(*properties.CORS[0].AllowedOrigins, ","); len(kept) != 17 || *properties.CORS[1].AllowedOrigins != strangers {

@@ -75,7 +75,7 @@ func (a *Account) EnsureCORS(ctx context.Context, origins []string) error {
 		return nil
 	}
 	for range corsRounds {
-		have, err := a.blobs.GetProperties(ctx, nil)
+		have, err := a.Blobs.GetProperties(ctx, nil)
 		if err != nil {
 			return fmt.Errorf("read blob service properties: %w", err)
 		}
@@ -83,7 +83,7 @@ func (a *Account) EnsureCORS(ctx context.Context, origins []string) error {
 		if !missing {
 			return nil
 		}
-		if _, err := a.blobs.SetProperties(ctx, &service.SetPropertiesOptions{CORS: rules}); err != nil {
+		if _, err := a.Blobs.SetProperties(ctx, &service.SetPropertiesOptions{CORS: rules}); err != nil {
 			return fmt.Errorf("set CORS rules of the blob service: %w", err)
 		}
 		if err := sleep(ctx, rand.N(corsPause)); err != nil {

@@ -77,7 +77,7 @@ func (a *Account) delegation(ctx context.Context, life time.Duration) (*service.
 	if a.grant.credential != nil && a.grant.until.After(needed) {
 		return a.grant.credential, nil
 	}
-	credential, err := a.blobs.GetUserDelegationCredential(ctx, service.KeyInfo{
+	credential, err := a.Blobs.GetUserDelegationCredential(ctx, service.KeyInfo{
 		Start:  new(now.Add(-15 * time.Minute).Format(sas.TimeFormat)),
 		Expiry: new(now.Add(max(delegationLife, life+time.Hour)).Format(sas.TimeFormat)),
 	}, nil)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -36,33 +36,27 @@ func identityCredential() (azcore.TokenCredential, error) {
 // tokens bounds what a credential may cost, and names its failures ErrNoToken.
 type tokens struct {
 	credential azcore.TokenCredential
-
-	mu     sync.Mutex
-	failed error // of the latest request for a token, or nil
-	until  time.Time
+	failed     atomic.Pointer[tokenError] // the latest request for a token, or nil
 }
 
 // GetToken implements azcore.TokenCredential.
 func (t *tokens) GetToken(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
-	t.mu.Lock()
-	failed, until := t.failed, t.until
-	t.mu.Unlock()
-	if failed != nil && time.Now().Before(until) {
+	if failed := t.failed.Load(); failed != nil && time.Now().Before(failed.until) {
 		return azcore.AccessToken{}, failed
 	}
 	limited, cancel := context.WithTimeout(ctx, tokenLimit)
 	defer cancel()
 	token, err := t.credential.GetToken(limited, options)
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return token, err // the caller went away, which says nothing about the identity
+	case err == nil:
+		t.failed.Store(nil)
+		return token, nil
 	}
-	if err != nil {
-		err = &tokenError{cause: err, final: final(err)}
-	}
-	t.mu.Lock()
-	t.failed, t.until = err, time.Now().Add(tokenFailure)
-	t.mu.Unlock()
-	return token, err
+	failed := &tokenError{cause: err, final: final(err), until: time.Now().Add(tokenFailure)}
+	t.failed.Store(failed)
+	return token, failed
 }
 
 // tokenError keeps the text of the cause and nothing else of it: the cause marks
@@ -71,6 +65,7 @@ func (t *tokens) GetToken(ctx context.Context, options policy.TokenRequestOption
 type tokenError struct {
 	cause error
 	final bool // asking again brings the same answer
+	until time.Time
 }
 
 func (e *tokenError) Error() string        { return fmt.Sprintf("%v: %v", ErrNoToken, e.cause) }

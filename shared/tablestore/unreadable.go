@@ -95,14 +95,11 @@ type Unreadable struct {
 }
 
 // UnreadableRows is what UnreadableTable holds. It is safe for concurrent use.
-type UnreadableRows struct {
-	account *azstorage.Account
-	notes   *Table
-}
+type UnreadableRows struct{ notes *Table }
 
 // OpenUnreadable returns the unreadable rows of an account.
 func OpenUnreadable(a *azstorage.Account) *UnreadableRows {
-	return &UnreadableRows{a, New(a, UnreadableTable)}
+	return &UnreadableRows{New(a, UnreadableTable)}
 }
 
 func (u *UnreadableRows) note(ctx context.Context, table string, row Entity, cause error) error {
@@ -144,7 +141,7 @@ func (u *UnreadableRows) List(ctx context.Context, limit int, token string) (row
 
 // version is the row's ETag now, or empty when it is gone.
 func (u *UnreadableRows) version(ctx context.Context, row Unreadable) (string, error) {
-	reply, err := u.account.Table(row.Table).GetEntity(ctx, row.PartitionKey, row.RowKey, nil)
+	reply, err := u.notes.account.Table(row.Table).GetEntity(ctx, row.PartitionKey, row.RowKey, nil)
 	if azstorage.HasCode(err, aztables.ResourceNotFound, aztables.EntityNotFound) {
 		return "", nil
 	}
@@ -167,7 +164,7 @@ func (u *UnreadableRows) Get(ctx context.Context, id string) (Unreadable, error)
 // Delete removes an unreadable row for good. ErrChanged when it has changed since. Safe to
 // repeat.
 func (u *UnreadableRows) Delete(ctx context.Context, row Unreadable) error {
-	err := New(u.account, row.Table).Delete(ctx, row.PartitionKey, row.RowKey, row.ETag)
+	err := New(u.notes.account, row.Table).Delete(ctx, row.PartitionKey, row.RowKey, row.ETag)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}

@@ -141,9 +141,8 @@ func (qs *Queues) measure(ctx context.Context) {
 			})
 		}
 	}
-	failed := group.Wait() != nil
-	for lane := range Lanes {
-		if !failed {
+	if group.Wait() == nil {
+		for lane := range Lanes {
 			l.length[lane] = sum[lane].Load()
 		}
 	}

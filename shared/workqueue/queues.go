@@ -103,7 +103,7 @@ func (qs *Queues) Clear(ctx context.Context, queue string) error {
 // List asks the service which queues of this stack exist, and returns their names in the
 // account. Queues that only an older version declares are among them (paper row Q10).
 func (qs *Queues) List(ctx context.Context) (found []string, _ error) {
-	pager := qs.account.ServiceQueues().NewListQueuesPager(&azqueue.ListQueuesOptions{Prefix: new(qs.account.Name(""))})
+	pager := qs.account.Queues.NewListQueuesPager(&azqueue.ListQueuesOptions{Prefix: new(qs.account.Name(""))})
 	for pager.More() {
 		page, err := pager.NextPage(ctx)
 		if err != nil {

@@ -20,37 +20,37 @@ func Clean(ctx context.Context, a *azstorage.Account) error {
 		return errors.New("clean up: an account without a prefix may hold real data")
 	}
 	var errs []error
-	containers := a.ServiceBlobs().NewListContainersPager(&service.ListContainersOptions{Prefix: &prefix})
+	containers := a.Blobs.NewListContainersPager(&service.ListContainersOptions{Prefix: &prefix})
 	for containers.More() {
 		page, err := containers.NextPage(ctx)
 		if err != nil {
 			return fmt.Errorf("list containers: %w", err)
 		}
 		for _, c := range page.ContainerItems {
-			_, err := a.ServiceBlobs().DeleteContainer(ctx, *c.Name, nil)
+			_, err := a.Blobs.DeleteContainer(ctx, *c.Name, nil)
 			errs = append(errs, err)
 		}
 	}
-	queues := a.ServiceQueues().NewListQueuesPager(&azqueue.ListQueuesOptions{Prefix: &prefix})
+	queues := a.Queues.NewListQueuesPager(&azqueue.ListQueuesOptions{Prefix: &prefix})
 	for queues.More() {
 		page, err := queues.NextPage(ctx)
 		if err != nil {
 			return fmt.Errorf("list queues: %w", err)
 		}
 		for _, q := range page.Queues {
-			_, err := a.ServiceQueues().DeleteQueue(ctx, *q.Name, nil)
+			_, err := a.Queues.DeleteQueue(ctx, *q.Name, nil)
 			errs = append(errs, err)
 		}
 	}
 	filter := fmt.Sprintf("TableName ge '%s' and TableName lt '%s~'", prefix, prefix)
-	tables := a.ServiceTables().NewListTablesPager(&aztables.ListTablesOptions{Filter: &filter})
+	tables := a.Tables.NewListTablesPager(&aztables.ListTablesOptions{Filter: &filter})
 	for tables.More() {
 		page, err := tables.NextPage(ctx)
 		if err != nil {
 			return fmt.Errorf("list tables: %w", err)
 		}
 		for _, table := range page.Tables {
-			_, err := a.ServiceTables().DeleteTable(ctx, *table.Name, nil)
+			_, err := a.Tables.DeleteTable(ctx, *table.Name, nil)
 			errs = append(errs, err)
 		}
 	}

@@ -147,18 +147,11 @@ func (b *breakers) probe(ctx context.Context, dependency string) error {
 	return callHook(ctx, probe)
 }
 
-// check probes all dependencies and returns the first that is in trouble, if any.
+// check probes the dependencies and returns the first that is in trouble, if any.
 func (b *breakers) check(ctx context.Context) (dependency string, err error) {
-	names := slices.Sorted(maps.Keys(b.probes))
-	errs := make([]error, len(names))
-	var wg sync.WaitGroup
-	for i, name := range names {
-		wg.Go(func() { errs[i] = b.probe(ctx, name) })
-	}
-	wg.Wait()
-	for i, err := range errs {
-		if err != nil {
-			return names[i], err
+	for _, dependency := range slices.Sorted(maps.Keys(b.probes)) {
+		if err := b.probe(ctx, dependency); err != nil {
+			return dependency, err
 		}
 	}
 	return "", nil

@@ -70,13 +70,13 @@ func (j *Job) Attempt() int { return j.Item.Failures + 1 }
 // LastMoved is when Progress was last called.
 func (j *Job) LastMoved() time.Time { return time.Unix(0, j.moved.Load()) }
 
-// PanicError is what a panic in a handler becomes: a failed attempt like others.
-type PanicError struct {
+// panicError is what a panic in a handler becomes: a failed attempt like others.
+type panicError struct {
 	Value any
 	Stack []byte
 }
 
-func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
 var (
 	errExited = errors.New("user code ended its goroutine")
@@ -95,7 +95,7 @@ func start(ctx context.Context, call func(context.Context) error) <-chan error {
 		err := errExited // stays after runtime.Goexit
 		defer func() {
 			if v := recover(); v != nil {
-				err = &PanicError{Value: v, Stack: debug.Stack()}
+				err = &panicError{Value: v, Stack: debug.Stack()}
 			}
 			result <- err
 		}()

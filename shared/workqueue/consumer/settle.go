@@ -158,7 +158,7 @@ func (o *owner) exhausted(ctx context.Context, hears Exhausted, cause error) err
 
 // blame counts and logs what the code of the user must not do.
 func (o *owner) blame(name string, err error) {
-	var panicked *PanicError
+	var panicked *panicError
 	switch {
 	case errors.As(err, &panicked):
 		o.poller.count(func(s *QueueStats) { s.Panics++ })
