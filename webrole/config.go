@@ -71,7 +71,7 @@ const (
 	maxRate     = 1_000_000
 	maxWorkTime = 10 * time.Minute
 	maxFleet    = 1000 // workers
-	maxOpen     = 500  // lines of a ledger, see videostore.QuotasTable
+	maxOpen     = 500  // places of a ledger, see videostore.QuotasTable
 )
 
 // loadConfig reads the environment. One error lists every bad variable.
@@ -91,13 +91,11 @@ func loadConfig(getenv func(string) string) (config, error) {
 		},
 		Open: env.Int("WEBROLE_CONNECTIONS", 1000, 0, 1_000_000),
 		Limits: videostore.Limits{
-			ClipsOfVideo: env.Int("WEBROLE_CLIPS_PER_VIDEO", 8, 1, maxOpen),
-			All: videostore.Quota{
-				Clips:         int64(env.Int("WEBROLE_CLIPS", 64, 1, maxOpen)),
-				Reprocessings: int64(env.Int("WEBROLE_REPROCESSINGS", 16, 1, maxOpen)),
-			},
-			Owner: quotas(&env, videostore.Quota{StoredBytes: 100 << 30, Waiting: 100, Minutes: 600, Clips: 16}),
-			Local: quotas(&env, videostore.Quota{}), // the holder of the token, and requests over loopback
+			ClipsOfVideo:  env.Int("WEBROLE_CLIPS_PER_VIDEO", 8, 1, maxOpen),
+			Clips:         int64(env.Int("WEBROLE_CLIPS", 64, 1, maxOpen)),
+			Reprocessings: int64(env.Int("WEBROLE_REPROCESSINGS", 16, 1, maxOpen)),
+			Owner:         quotas(&env, videostore.Quota{StoredBytes: 100 << 30, Waiting: 100, Minutes: 600, Clips: 16}),
+			Local:         quotas(&env, videostore.Quota{}), // the holder of the token, and requests over loopback
 		},
 		Scaling: scaling.Settings{
 			Begin:    env.Duration("WEBROLE_SCALE_BEGIN", 10*time.Second, time.Second, 0),

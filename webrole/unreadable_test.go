@@ -56,7 +56,7 @@ var lists = []struct {
 	}},
 	{"listVideos", "/videos?channel=main", []damage{{catalog.CatalogTable, "main NEW:.*__{other}", 1}, {videostore.VideosTable, "{other} META", 1}}},
 	{"listVideos", "/videos?channel=main&sort=title", []damage{{catalog.CatalogTable, "main TITLE:.*__{other}", 1}, {videostore.VideosTable, "{other} META", 1}}},
-	{"listVideos", "/videos?owner=me", []damage{{videostore.QuotasTable, "+local NEW:strange", 0}, {videostore.VideosTable, "{other} META", 1}}},
+	{"listVideos", "/videos?owner=me", []damage{{videostore.QuotasTable, "+local VIDEO:strange", 0}, {videostore.VideosTable, "{other} META", 1}}},
 	{"searchVideos", "/search?q=harbour", []damage{
 		{searchindex.PostingsTable, ":harbour.* .*__{other}", 1}, {searchindex.TermsTable, "ha harbour", everything},
 		{searchindex.VariantsTable, "=.*__harbour", 0}, {videostore.VideosTable, "{other} META", 1},

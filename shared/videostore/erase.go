@@ -23,10 +23,9 @@ func (s *Store) Erase(ctx context.Context, id video.ID, withMeta bool) (claimed 
 	if err != nil || !withMeta {
 		return claimed, err
 	}
-	mark := Inflight{ID: id, Owner: rec.Video.Owner}
+	mark := markOf(rec.Video)
 	if there {
-		err = errors.Join(s.forgetKey(ctx, rec.Video), s.giveBackAll(ctx, id))
-		if err == nil {
+		if err = s.forgetKey(ctx, rec.Video); err == nil {
 			err = s.videos.Delete(ctx, string(id), metaKey, rec.ETag)
 		}
 		if errors.Is(err, tablestore.ErrChanged) {

@@ -30,8 +30,9 @@ type Inflight struct {
 	// Erased: the video was purged. The mark stays for a while, because a late worker
 	// may still insert a row: see Sweep.
 	Erased bool
-	// Owner is whose quota counts the video.
-	Owner string
+	// Owner is whose quota counts the video, and CreatedAt is in the key of its line.
+	Owner     string
+	CreatedAt time.Time
 	// Poison is the item of a step without rows that became poison last: see GaveUp.
 	Poison string
 	// ETag changes whenever the mark does.
@@ -65,7 +66,11 @@ func (m Inflight) row() tablestore.Entity {
 // other order it would leave work, or blobs, that the reconciler cannot find. Safe to
 // repeat.
 func (s *Store) MarkInflight(ctx context.Context, v video.Video) error {
-	return s.mark(ctx, Inflight{ID: v.ID, Owner: v.Owner})
+	return s.mark(ctx, markOf(v))
+}
+
+func markOf(v video.Video) Inflight {
+	return Inflight{ID: v.ID, Owner: v.Owner, CreatedAt: v.CreatedAt}
 }
 
 // mark replaces a mark and everything that it says.
@@ -81,7 +86,9 @@ func (s *Store) mark(ctx context.Context, m Inflight) error {
 // is settled: the index step has followed its META, and the new mark says so. A mark
 // that exists keeps what it says about the index step.
 func (s *Store) markAtRest(ctx context.Context, rec Record) error {
-	row := Inflight{ID: rec.Video.ID, Since: now(), Indexed: rec.Video.UpdatedAt, Owner: rec.Video.Owner}.row()
+	m := markOf(rec.Video)
+	m.Since, m.Indexed = now(), rec.Video.UpdatedAt
+	row := m.row()
 	for {
 		_, err := s.inflight.Insert(ctx, row)
 		if errors.Is(err, tablestore.ErrExists) {

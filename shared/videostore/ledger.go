@@ -1,65 +1,65 @@
 package videostore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workflow"
 )
 
 // QuotasTable says how much is taken of what is limited. A partition is a ledger:
 //
-//	PartitionKey  an owner, or "!all" for all together
-//	RowKey        SUMS                          sums over the lines; Day, Seconds of video on it; SweptAt
-//	              VIDEO:<id>                    a line: what one video takes of its owner's quota
-//	              CLIP:<id>__<name>             a line: a clip that was asked for
-//	              REPROCESS:<id>__<generation>  a line: a video that is processed again
-//	              NEW:<inverted time>__<id>     the same videos as the lines, newest first
+//	PartitionKey  an owner, or "!clips" or "!reprocessings" of all together
+//	RowKey        SUMS                        of an owner: sums over the lines; Day, Seconds of video on it
+//	              VIDEO:<inverted time>__<id> a line: what one video takes of its owner's quota; newest first
+//	              WORK:<item id>              a place: a clip or a reprocessing that was asked for
 //
 // Two requests at once must not both take the last free place, and a repeated request must
-// not count twice. So one entity-group transaction changes the sums and a line (T2), on
-// the condition that the sums are as they were read, and a repetition finds its line. A
-// line is written before what it is for, and refused when that is over a quota. When the
-// request dies in between, the line of a video is removed by the reconciler, which finds
-// the video's mark in table "inflight", and another line by sweep.
+// not count twice. An owner may have very many videos, so one entity-group transaction
+// changes the sums and a line (T2), on the condition that the sums are as they were read.
+// Of requested work there is little at once, so a request inserts its place and counts
+// them all: see takePlace.
+//
+// Both are written before what they are for. When the request dies in between, the line of a
+// video is removed by the reconciler, which finds the video's mark in table "inflight", and a
+// place when the ledger is full.
 const QuotasTable = "quotas"
 
 const (
-	sumsKey        = "SUMS"
-	videoLines     = "VIDEO:"
-	clipLines      = "CLIP:"
-	reprocessLines = "REPROCESS:"
-	newestRows     = "NEW:"
-	// sweepEvery is the pause between two sweeps of a full ledger.
+	sumsKey    = "SUMS"
+	videoLines = "VIDEO:"
+	workPlaces = "WORK:"
+
+	// sweepEvery is the pause between two sweeps of a full ledger by one process.
 	sweepEvery = time.Second
-	// maxLines is how many lines of a kind are looked at: more than the limits allow.
-	maxLines = 1000
+	// maxPlaces is how many places are looked at: more than the limits allow.
+	maxPlaces = 1000
+	// unpromised is how long a place is kept whose work is not promised: its request may
+	// still be in progress.
+	unpromised = time.Minute
+
+	// EscapeKey writes digits after "!", so no owner has these keys.
+	allClips         = "!clips"
+	allReprocessings = "!reprocessings"
 )
-
-// amounts are what a line takes, or what all lines of a ledger take together.
-type amounts struct{ Bytes, Waiting, Videos, Clips, Reprocessings int64 }
-
-// plus returns the sum of two amounts; times -1 their difference.
-func (a amounts) plus(b amounts, times int64) amounts {
-	return amounts{
-		Bytes: a.Bytes + times*b.Bytes, Waiting: a.Waiting + times*b.Waiting, Videos: a.Videos + times*b.Videos,
-		Clips: a.Clips + times*b.Clips, Reprocessings: a.Reprocessings + times*b.Reprocessings,
-	}
-}
 
 // ledgerRow is a line, or the sums. The zero row is none.
 type ledgerRow struct {
-	amounts
-	CreatedAt  time.Time // of a line
-	Generation int       // of a video's line: the newest whose minutes are counted
+	Bytes, Waiting, Videos int64
 
-	Day     string    // of the sums: 2006-01-02, of UTC
-	Seconds int64     // of the sums: of video on that day
-	SweptAt time.Time // of the sums: when lines were last compared with their work
+	Generation int // of a line: the newest whose minutes are counted
+
+	Day     string // of the sums: 2006-01-02, of UTC
+	Seconds int64  // of the sums: of video on that day
 
 	etag string // empty: there is no row
 }
@@ -69,7 +69,9 @@ func (r ledgerRow) replaced(old, want ledgerRow, seconds int64) ledgerRow {
 	if today := time.Now().UTC().Format(time.DateOnly); today > r.Day { // clocks differ: never back
 		r.Day, r.Seconds = today, 0
 	}
-	r.amounts = r.plus(want.amounts, 1).plus(old.amounts, -1)
+	r.Bytes += want.Bytes - old.Bytes
+	r.Waiting += want.Waiting - old.Waiting
+	r.Videos += want.Videos - old.Videos
 	r.Seconds += seconds
 	return r
 }
@@ -91,121 +93,150 @@ func (s *Store) ledgerRow(ctx context.Context, ledger, key string) (r ledgerRow,
 	return r, nil
 }
 
-// entry is one line of a ledger, and what it is to become.
-type entry struct {
-	ledger, key string
-	quota       Quota // refuses what is over it; zero refuses nothing
-	// want returns what the line is to say, given what it says, and seconds of video that
-	// are to be counted. It is called after the sums were read.
-	want func(ctx context.Context, old ledgerRow) (ledgerRow, int64, error)
+// ledgerLock lets requests of one process take turns at a ledger. Without it they would refuse
+// each other again and again. Other processes are kept off by ETags and by counting.
+type ledgerLock struct {
+	sync.Mutex
+	swept time.Time // when places were last compared with their work
 }
 
-// set makes a line, and the sums with it, what they are to be, or returns a *QuotaError.
-// What want reads, it reads after the sums. So a process that has read an older META has
-// also read older sums: its transaction is refused, and it reads both again. wrote is
-// false when the line was right already.
-func (s *Store) set(ctx context.Context, e entry) (wrote bool, _ error) {
-	// Without this, requests of one process at once would refuse each other's transactions
-	// again and again. Only the ETag of the sums protects against other processes.
-	lock := &s.ledgerLocks[hashOf(e.ledger)%uint32(len(s.ledgerLocks))]
+func (s *Store) lockOf(ledger string) *ledgerLock {
+	return &s.ledgerLocks[hashOf(ledger)%uint32(len(s.ledgerLocks))]
+}
+
+// count makes the line of a video, and the sums with it, what they are to be, or returns a
+// *QuotaError when that is over the quota. owned has the video's id, owner and time of
+// creation; meta returns the video as it is to be counted, or ErrNotFound when there is none.
+// It is called after the sums were read: a process that has read an older META has also read
+// older sums, so its transaction is refused and it reads both again. wrote is false when the
+// line was right already.
+func (s *Store) count(ctx context.Context, owned video.Video, quota Quota, meta func(context.Context) (video.Video, error)) (wrote bool, _ error) {
+	ledger := ledgerOf(owned.Owner)
+	key := videoLines + tablestore.InvertedTime(owned.CreatedAt) + tablestore.Separator + string(owned.ID)
+	lock := s.lockOf(ledger)
 	lock.Lock()
 	defer lock.Unlock()
 	for {
-		before, err := s.ledgerRow(ctx, e.ledger, sumsKey)
+		before, err := s.ledgerRow(ctx, ledger, sumsKey)
 		if err != nil {
 			return false, err
 		}
-		old, err := s.ledgerRow(ctx, e.ledger, e.key)
+		old, err := s.ledgerRow(ctx, ledger, key)
 		if err != nil {
 			return false, err
 		}
-		want, seconds, err := e.want(ctx, old)
+		v, err := meta(ctx)
+		want, seconds := lineOf(v, old)
+		if errors.Is(err, ErrNotFound) {
+			want, seconds, err = ledgerRow{}, 0, nil
+		}
 		if err != nil || want == old {
 			return false, err
 		}
 		after := before.replaced(old, want, seconds)
-		if refusal := e.quota.exceededBy(before, after); refusal != nil {
-			freed, err := s.sweep(ctx, e.ledger, before, refusal.Quota)
-			if err == nil && !freed {
-				err = refusal
-			}
-			if err != nil {
-				return false, err
-			}
-			continue
+		if refusal := quota.exceededBy(before, after); refusal != nil {
+			return false, refusal
 		}
-		_, err = s.quotas.Submit(ctx, e.ops(after, old, want))
+		want.etag = old.etag
+		line := want.op(ledger, key)
+		if want.Videos == 0 {
+			line.Kind = tablestore.OpDelete
+		}
+		_, err = s.quotas.Submit(ctx, []tablestore.Op{after.op(ledger, sumsKey), line})
 		if err == nil {
 			return true, nil
 		}
 		if !tablestore.Overtaken(err) {
-			return false, fmt.Errorf("count %s: %w", e.key, err)
+			return false, fmt.Errorf("count %s: %w", owned.ID, err)
 		}
 		time.Sleep(rand.N(20 * time.Millisecond)) // another process was first
 	}
 }
 
-// ops is the transaction that puts want in the place of old. A video has its row of the list
-// as long as its line.
-func (e entry) ops(sums, old, want ledgerRow) []tablestore.Op {
-	want.etag = old.etag
-	mine, newest := want.op(e.ledger, e.key), tablestore.Op{Kind: tablestore.OpInsert}
-	created := want.CreatedAt
-	if created.IsZero() {
-		mine.Kind, newest.Kind, created = tablestore.OpDelete, tablestore.OpDelete, old.CreatedAt
+// takePlace takes one of the places that a ledger has for requested work, or returns full and
+// takes none. Workers do not write here, so a place stays until the work has ended and the
+// ledger is full. Safe to repeat.
+//
+// The place is inserted before the others are counted, so there are never too many. Of
+// requests to several processes at once, one too many may be refused.
+func (s *Store) takePlace(ctx context.Context, ledger string, work workflow.Key, limit int64, full error) error {
+	if limit == 0 {
+		return nil
 	}
-	ops := []tablestore.Op{sums.op(e.ledger, sumsKey), mine}
-	if id, isVideo := strings.CutPrefix(e.key, videoLines); isVideo && mine.Kind != tablestore.OpReplace {
-		newest.Entity = tablestore.Entity{PartitionKey: e.ledger, RowKey: newestRows + tablestore.InvertedTime(created) + tablestore.Separator + id}
-		ops = append(ops, newest)
+	lock := s.lockOf(ledger)
+	lock.Lock()
+	defer lock.Unlock()
+	mine := workPlaces + work.ItemID()
+	_, err := s.quotas.Insert(ctx, tablestore.Entity{PartitionKey: ledger, RowKey: mine})
+	if errors.Is(err, tablestore.ErrExists) {
+		return nil
 	}
-	return ops
+	var others []tablestore.Entity
+	if err == nil {
+		others, err = s.quotas.First(ctx, tablestore.Query{
+			PartitionKey: ledger, RowFrom: workPlaces, RowTo: tablestore.PrefixEnd(workPlaces), Class: tablestore.RowRange,
+		}, maxPlaces)
+	}
+	others = slices.DeleteFunc(others, func(place tablestore.Entity) bool { return place.RowKey == mine })
+	if err == nil && int64(len(others)) >= limit && time.Since(lock.swept) >= sweepEvery {
+		lock.swept = time.Now()
+		others, err = s.sweep(ctx, others)
+	}
+	if err != nil {
+		return fmt.Errorf("take a place for %s: %w", work, err)
+	}
+	if int64(len(others)) >= limit {
+		return cmp.Or(s.leavePlace(ctx, ledger, work), full)
+	}
+	return nil
 }
 
-// sweep makes room in a ledger: it removes lines of work that has ended, as many as fit
-// one transaction. Workers do not write here, so such lines stay until the ledger is full.
-// False when there are none, or the last sweep was a moment ago.
-func (s *Store) sweep(ctx context.Context, ledger string, sums ledgerRow, quota string) (freed bool, _ error) {
-	kind := map[string]string{QuotaClips: clipLines, quotaReprocessings: reprocessLines}[quota]
-	if kind == "" || time.Since(sums.SweptAt) < sweepEvery {
+// leavePlace gives a place back. Safe to repeat.
+func (s *Store) leavePlace(ctx context.Context, ledger string, work workflow.Key) error {
+	err := s.quotas.Delete(ctx, ledger, workPlaces+work.ItemID(), tablestore.AnyETag)
+	if err != nil && !errors.Is(err, tablestore.ErrNotFound) {
+		return fmt.Errorf("give back the place of %s: %w", work, err)
+	}
+	return nil
+}
+
+// sweep removes the places of work that has ended, and returns the others.
+func (s *Store) sweep(ctx context.Context, places []tablestore.Entity) (taken []tablestore.Entity, _ error) {
+	for _, place := range places {
+		goesOn, err := s.goesOn(ctx, place)
+		if err == nil && !goesOn {
+			err = s.quotas.Delete(ctx, place.PartitionKey, place.RowKey, place.ETag)
+		}
+		switch {
+		case goesOn, errors.Is(err, tablestore.ErrUnreadable):
+			taken = append(taken, place)
+		case err != nil && !tablestore.Overtaken(err):
+			return nil, err
+		}
+	}
+	return taken, nil
+}
+
+// goesOn reports whether the work of a place has not ended: two point reads at most.
+func (s *Store) goesOn(ctx context.Context, place tablestore.Entity) (bool, error) {
+	asking := time.Since(place.Timestamp) < unpromised
+	work, err := workflow.ParseItemID(strings.TrimPrefix(place.RowKey, workPlaces))
+	if err != nil {
+		return false, nil // not ours
+	}
+	rec, err := s.Get(ctx, work.ID)
+	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}
-	rows, err := s.lines(ctx, ledger, kind)
 	if err != nil {
 		return false, err
 	}
-	var ops []tablestore.Op
-	for _, row := range rows {
-		if len(ops) == tablestore.MaxBatchOps-1 {
-			break
-		}
-		var line ledgerRow
-		goesOn, err := s.goesOn(ctx, row)
-		if err = errors.Join(err, row.Struct(&line)); err != nil {
-			return false, err
-		}
-		if !goesOn {
-			sums.amounts = sums.plus(line.amounts, -1)
-			ops = append(ops, tablestore.Op{Kind: tablestore.OpDelete, Entity: row, IfMatch: row.ETag})
-		}
+	if generation := rec.Video.Generation; work.Declared().Stage == workflow.First {
+		return generation < work.Generation && asking || generation == work.Generation && rec.Video.State.Active(), nil
 	}
-	sums.SweptAt = now()
-	_, err = s.quotas.Submit(ctx, append(ops, sums.op(ledger, sumsKey)))
-	if tablestore.Overtaken(err) {
-		return true, nil // another process was first: look again
+	clip, err := s.step(ctx, work)
+	if errors.Is(err, errNoStep) {
+		return asking, nil
 	}
-	if err != nil {
-		return false, fmt.Errorf("remove what has ended: %w", err)
-	}
-	return len(ops) > 0, nil
-}
-
-func (s *Store) lines(ctx context.Context, ledger, prefix string) ([]tablestore.Entity, error) {
-	rows, err := s.quotas.First(ctx, tablestore.Query{
-		PartitionKey: ledger, RowFrom: prefix, RowTo: tablestore.PrefixEnd(prefix), Class: tablestore.RowRange,
-	}, maxLines)
-	if err != nil {
-		return nil, fmt.Errorf("list what waits: %w", err)
-	}
-	return rows, nil
+	return err == nil && !clip.Ended(), err
 }

@@ -78,7 +78,7 @@ func TestOpenClipsOfOneVideo(t *testing.T) {
 func TestOpenClipsOfAllVideos(t *testing.T) {
 	t.Parallel()
 	s, out := setup(t)
-	s.SetLimits(videostore.Limits{All: videostore.Quota{Clips: 4}})
+	s.SetLimits(videostore.Limits{Clips: 4})
 	var ids []video.ID
 	var keys []workflow.Key
 	for range 3 {
@@ -144,11 +144,37 @@ func TestOpenClipsOfAllVideos(t *testing.T) {
 	fill()
 }
 
+// Two processes that let clips in at once do not let in one too many.
+func TestOpenClipsAcrossProcesses(t *testing.T) {
+	t.Parallel()
+	a, out := opened(t), &outgoing{}
+	stores := []*videostore.Store{videostore.New(a, out), videostore.New(a, out)}
+	for _, s := range stores {
+		s.SetLimits(videostore.Limits{Clips: 3})
+	}
+	id := finished(t, stores[0], out)
+	var in atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 12 {
+		wg.Go(func() { in.Add(int64(len(allowed(t, stores[i%2], []workflow.Key{clipOf(id, i)})))) })
+	}
+	wg.Wait()
+	if in.Load() > 3 {
+		t.Fatalf("%d clips are let in, want 3 at most", in.Load())
+	}
+	for i := 20; in.Load() < 3; i++ {
+		in.Add(int64(len(allowed(t, stores[1], []workflow.Key{clipOf(id, i)}))))
+	}
+	if more := allowed(t, stores[0], []workflow.Key{clipOf(id, 50)}); len(more) > 0 {
+		t.Error("one too many is let in")
+	}
+}
+
 // The same for videos that are processed again.
 func TestOpenReprocessings(t *testing.T) {
 	t.Parallel()
 	s, out := setup(t)
-	s.SetLimits(videostore.Limits{All: videostore.Quota{Reprocessings: 2}})
+	s.SetLimits(videostore.Limits{Reprocessings: 2})
 	var ids []video.ID
 	for range 6 {
 		ids = append(ids, finished(t, s, out))

@@ -146,7 +146,9 @@ func (s *Store) Reprocess(ctx context.Context, id video.ID) (Record, error) {
 		err = ErrState
 	}
 	if err == nil {
-		err = s.reserveReprocess(ctx, id, rec.Video.Generation+1)
+		next := rec.Video
+		next.Generation++
+		err = s.takePlace(ctx, allReprocessings, probeMessage(next).Key, s.limits.Reprocessings, ErrBusy)
 	}
 	if err != nil {
 		return Record{}, err

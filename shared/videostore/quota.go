@@ -7,30 +7,28 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-// Quota is what one owner, or all together, may have. 0 is no limit.
+// Quota is what one owner may have. 0 is no limit.
 type Quota struct {
-	StoredBytes   int64 // of uploads, announced or here
-	Waiting       int64 // videos that are announced, or being processed
-	Minutes       int64 // of video that are processed in a day of UTC
-	Clips         int64 // in progress, by requester
-	Reprocessings int64 // that are open; a retry is not counted
+	StoredBytes int64 // of uploads, announced or here
+	Waiting     int64 // videos that are announced, or being processed
+	Minutes     int64 // of video that are processed in a day of UTC
+	Clips       int64 // in progress, by requester
 }
 
 // Limits are the quotas of a stack. 0 is no limit.
 type Limits struct {
-	ClipsOfVideo int   // open clips of one video: see checkClips
-	All          Quota // of all together: Clips and Reprocessings
-	Owner        Quota // of each owner but the next: all but Reprocessings
-	Local        Quota // of video.LocalOwner, likewise
+	ClipsOfVideo  int   // open clips of one video: see RequestClip
+	Clips         int64 // open clips of all videos
+	Reprocessings int64 // that are open; a retry is not counted
+	Owner         Quota // of each owner but the next
+	Local         Quota // of video.LocalOwner
 }
 
 // SetLimits is for the role that takes requests. Call it before the store is used.
@@ -45,11 +43,10 @@ func (l Limits) quotaOf(owner string) Quota {
 
 // The names of quotas, as problems show them.
 const (
-	QuotaStored        = "stored_bytes"
-	QuotaWaiting       = "videos_waiting"
-	QuotaMinutes       = "minutes_a_day"
-	QuotaClips         = "clips_waiting"
-	quotaReprocessings = "reprocessings" // only of all together, for which ErrBusy stands
+	QuotaStored  = "stored_bytes"
+	QuotaWaiting = "videos_waiting"
+	QuotaMinutes = "minutes_a_day"
+	QuotaClips   = "clips_waiting"
 )
 
 // QuotaError says that an owner has no room for what was asked for. Nothing was done.
@@ -64,8 +61,8 @@ func (e *QuotaError) Error() string {
 	return fmt.Sprintf("quota %s of %d is used up but for %d", e.Quota, e.Limit, e.Left)
 }
 
-// ErrBusy says that the quota of all together is used up. Asking again in some seconds may
-// help.
+// ErrBusy says that as much is open as may be, of all together. Asking again in some seconds
+// may help.
 var ErrBusy = errors.New("too much of this work is waiting already")
 
 // exceededBy returns a *QuotaError when the change from before to after takes more of something
@@ -78,8 +75,6 @@ func (q Quota) exceededBy(before, after ledgerRow) *QuotaError {
 	}{
 		{QuotaWaiting, q.Waiting, before.Waiting, after.Waiting},
 		{QuotaStored, q.StoredBytes, before.Bytes, after.Bytes},
-		{QuotaClips, q.Clips, before.Clips, after.Clips},
-		{quotaReprocessings, q.Reprocessings, before.Reprocessings, after.Reprocessings},
 	} {
 		if c.limit > 0 && c.after > c.limit && c.after > c.before {
 			return &QuotaError{Quota: c.name, Limit: c.limit, Left: max(0, c.limit-c.before)}
@@ -101,10 +96,6 @@ func (q Quota) exceededBy(before, after ledgerRow) *QuotaError {
 // maxOwnerKey bounds the owner in a key, in bytes. Longer ones are hashed.
 const maxOwnerKey = 200
 
-// all is the ledger of all owners together. EscapeKey writes digits after "!", so no owner
-// has this key.
-const all = "!all"
-
 func ledgerOf(owner string) string {
 	if key := tablestore.EscapeKey(owner); len(key) <= maxOwnerKey && key != "" {
 		return key
@@ -116,13 +107,7 @@ func ledgerOf(owner string) string {
 // Reserve takes what a video needs from its owner's quota, or returns a *QuotaError and
 // takes nothing. v is the video as it will be. Safe to repeat.
 func (s *Store) Reserve(ctx context.Context, v video.Video) error {
-	_, err := s.set(ctx, entry{
-		ledger: ledgerOf(v.Owner), key: videoLines + string(v.ID), quota: s.limits.quotaOf(v.Owner),
-		want: func(_ context.Context, old ledgerRow) (ledgerRow, int64, error) {
-			want, seconds := videoLine(v, old)
-			return want, seconds, nil
-		},
-	})
+	_, err := s.count(ctx, v, s.limits.quotaOf(v.Owner), func(context.Context) (video.Video, error) { return v, nil })
 	return err
 }
 
@@ -131,54 +116,36 @@ func (s *Store) Reserve(ctx context.Context, v video.Video) error {
 // Several may run at once, in any order: each reads META again after it has written, so
 // the last one leaves the sums right. Safe to repeat.
 func (s *Store) CountOwned(ctx context.Context, id video.ID) error {
+	meta := func(ctx context.Context) (video.Video, error) {
+		rec, err := s.Get(ctx, id)
+		return rec.Video, err
+	}
 	for wrote := true; wrote; {
-		owner, err := s.ownerOf(ctx, id)
-		if err != nil || owner == "" {
+		v, err := meta(ctx)
+		if errors.Is(err, ErrNotFound) { // its mark says whose it was
+			var mark Inflight
+			mark, err = s.inflightMark(ctx, id)
+			v.ID, v.Owner, v.CreatedAt = id, mark.Owner, mark.CreatedAt
+		}
+		if err != nil || v.Owner == "" {
 			return err
 		}
-		wrote, err = s.set(ctx, entry{
-			ledger: ledgerOf(owner), key: videoLines + string(id),
-			want: func(ctx context.Context, old ledgerRow) (want ledgerRow, seconds int64, err error) {
-				rec, err := s.Get(ctx, id)
-				if errors.Is(err, ErrNotFound) {
-					return want, 0, nil
-				}
-				want, seconds = videoLine(rec.Video, old)
-				return want, seconds, err
-			},
-		})
-		if err != nil {
+		if wrote, err = s.count(ctx, v, Quota{}, meta); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ownerOf reads whose a video is, or was by its mark; empty when there is neither.
-func (s *Store) ownerOf(ctx context.Context, id video.ID) (string, error) {
-	rec, err := s.Get(ctx, id)
-	if !errors.Is(err, ErrNotFound) {
-		return rec.Video.Owner, err
-	}
-	mark, err := s.inflightMark(ctx, id)
-	return mark.Owner, err
-}
-
-// videoLine is what a video takes, given the line that there is. seconds are of a
+// lineOf is what a video takes, given the line that there is. seconds are of a
 // generation that is not counted yet, and whose length is known.
-func videoLine(v video.Video, old ledgerRow) (want ledgerRow, seconds int64) {
-	want = ledgerRow{amounts: amounts{Bytes: v.SizeBytes, Videos: 1}, Generation: old.Generation, CreatedAt: v.CreatedAt, etag: old.etag}
+func lineOf(v video.Video, old ledgerRow) (want ledgerRow, seconds int64) {
+	want = ledgerRow{Bytes: v.SizeBytes, Videos: 1, Generation: old.Generation, etag: old.etag}
 	if v.State == video.AwaitingUpload || v.State.Active() {
 		want.Waiting = 1
 		if v.SizeBytes == 0 { // what arrives was reserved when it began
 			want.Bytes = old.Bytes
 		}
-	}
-	switch {
-	case old.etag != "":
-		want.CreatedAt = old.CreatedAt // it is in the key of the other row
-	case v.CreatedAt.IsZero():
-		want.CreatedAt = now()
 	}
 	if v.DurationSeconds > 0 && v.Generation > old.Generation {
 		want.Generation, seconds = v.Generation, int64(math.Ceil(v.DurationSeconds))
@@ -188,92 +155,16 @@ func videoLine(v video.Video, old ledgerRow) (want ledgerRow, seconds int64) {
 
 // reserveClip takes one of the clips that may be made at once: of the requester's quota,
 // and of that of all together.
-func (s *Store) reserveClip(ctx context.Context, asker string, key workflow.Key) error {
-	mine, line, one := ledgerOf(asker), clipLines+tablestore.Join(string(key.ID), key.Name()), amounts{Clips: 1}
-	if err := s.take(ctx, mine, line, one, Quota{Clips: s.limits.quotaOf(asker).Clips}); err != nil {
+func (s *Store) reserveClip(ctx context.Context, asker string, clip workflow.Key) error {
+	mine, limit := ledgerOf(asker), s.limits.quotaOf(asker).Clips
+	if err := s.takePlace(ctx, mine, clip, limit, &QuotaError{Quota: QuotaClips, Limit: limit}); err != nil {
 		return err
 	}
-	err := s.take(ctx, all, line, one, Quota{Clips: s.limits.All.Clips})
+	err := s.takePlace(ctx, allClips, clip, s.limits.Clips, ErrBusy)
 	if errors.Is(err, ErrBusy) {
-		err = errors.Join(err, s.giveBack(ctx, mine, line))
+		err = errors.Join(err, s.leavePlace(ctx, mine, clip))
 	}
 	return err
-}
-
-// reserveReprocess takes one of the reprocessings that may be open at once.
-func (s *Store) reserveReprocess(ctx context.Context, id video.ID, generation int) error {
-	line := reprocessLines + tablestore.Join(string(id), strconv.Itoa(generation))
-	return s.take(ctx, all, line, amounts{Reprocessings: 1}, Quota{Reprocessings: s.limits.All.Reprocessings})
-}
-
-// take writes a line for requested work, which stays until the work has ended and its place
-// is needed: see sweep. ErrBusy when the quota of all is used up.
-func (s *Store) take(ctx context.Context, ledger, key string, takes amounts, quota Quota) error {
-	if quota == (Quota{}) {
-		return nil
-	}
-	_, err := s.set(ctx, entry{ledger, key, quota, func(_ context.Context, old ledgerRow) (ledgerRow, int64, error) {
-		return ledgerRow{amounts: takes, CreatedAt: now(), etag: old.etag}, 0, nil
-	}})
-	if ledger == all && errors.As(err, new(*QuotaError)) {
-		return ErrBusy
-	}
-	return err
-}
-
-// giveBack removes a line. Safe to repeat.
-func (s *Store) giveBack(ctx context.Context, ledger, key string) error {
-	_, err := s.set(ctx, entry{ledger, key, Quota{}, func(context.Context, ledgerRow) (none ledgerRow, _ int64, _ error) {
-		return none, 0, nil
-	}})
-	return err
-}
-
-// giveBackAll removes the lines of all work on a video that is purged.
-func (s *Store) giveBackAll(ctx context.Context, id video.ID) error {
-	for _, kind := range []string{clipLines, reprocessLines} {
-		rows, err := s.lines(ctx, all, kind+string(id)+tablestore.Separator)
-		if err != nil {
-			return err
-		}
-		for _, row := range rows {
-			if err := s.giveBack(ctx, all, row.RowKey); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// unpromised is how long a line is kept whose work is not promised: its request may still
-// be in progress.
-const unpromised = time.Minute
-
-// goesOn reports whether the work of a line has not ended: a point read.
-func (s *Store) goesOn(ctx context.Context, row tablestore.Entity) (bool, error) {
-	kind, rest, _ := strings.Cut(row.RowKey, ":")
-	id, name, _ := strings.Cut(rest, tablestore.Separator)
-	asking := time.Since(row.Time("CreatedAt")) < unpromised
-	if kind+":" == clipLines {
-		key, err := ParseClipID(video.ID(id), name)
-		if err != nil {
-			return false, nil // not ours
-		}
-		clip, err := s.Requested(ctx, key)
-		if errors.Is(err, ErrNoClip) {
-			return asking, nil
-		}
-		return !clip.Ended(), err
-	}
-	generation, _ := strconv.Atoi(name)
-	rec, err := s.Get(ctx, video.ID(id))
-	switch {
-	case errors.Is(err, ErrNotFound):
-		return false, nil
-	case err == nil && rec.Video.Generation < generation:
-		return asking, nil
-	}
-	return rec.Video.Generation == generation && rec.Video.State.Active(), err
 }
 
 // Owned returns a page of an owner's videos, newest first, whatever their visibility
@@ -281,7 +172,7 @@ func (s *Store) goesOn(ctx context.Context, row tablestore.Entity) (bool, error)
 // tablestore.ErrToken for a token that is not ours.
 func (s *Store) Owned(ctx context.Context, owner string, limit int, token string) (ids []video.ID, next string, err error) {
 	_, next, err = s.quotas.Page(ctx, tablestore.Query{
-		PartitionKey: ledgerOf(owner), RowFrom: newestRows, RowTo: tablestore.PrefixEnd(newestRows),
+		PartitionKey: ledgerOf(owner), RowFrom: videoLines, RowTo: tablestore.PrefixEnd(videoLines),
 		PageSize: int32(limit), Class: tablestore.RowRange, Read: tablestore.Into(&ids, readOwned),
 	}, token)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -49,7 +48,7 @@ type Store struct {
 	keys        *tablestore.Table
 	quotas      *tablestore.Table
 	limits      Limits
-	ledgerLocks [64]sync.Mutex // by hash
+	ledgerLocks [64]ledgerLock // by hash
 
 	sender   Sender
 	observer Observer
@@ -88,7 +87,9 @@ type Record struct {
 // The mark is written first, so that the reconciler finds an upload that is never
 // finished, and removes it, and what is reserved for one that was never inserted.
 func (s *Store) Create(ctx context.Context, v video.Video) (Record, error) {
-	if err := s.mark(ctx, Inflight{ID: v.ID, Owner: v.Owner, Awaits: v.State == video.AwaitingUpload}); err != nil {
+	mark := markOf(v)
+	mark.Awaits = v.State == video.AwaitingUpload
+	if err := s.mark(ctx, mark); err != nil {
 		return Record{}, err
 	}
 	if err := s.Reserve(ctx, v); err != nil {
