@@ -39,10 +39,9 @@ type Claim struct {
 	// that write cannot be in it. nil: nothing is counted.
 	Usage func() Usage
 
-	store      *Store
-	metaETag   string
-	outbox     []tablestore.Entity // rows that the commit wrote, for SendOutbox
-	chunksOpen bool                // the commit wrote that chunks are to be promised later
+	store    *Store
+	metaETag string
+	outbox   []tablestore.Entity // rows that the commit wrote, for SendOutbox
 }
 
 // Claim makes a new attempt the owner of a step. The write is conditional, so only one of

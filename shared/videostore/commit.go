@@ -223,7 +223,6 @@ func (c *Claim) fanOut(ctx context.Context, ended Step, commit Commit) (ops []ta
 // under its ETag, and the messages. Both are empty when every chunk is promised.
 func (c *Claim) advance(ctx context.Context) ([]tablestore.Op, []OutboxMessage, error) {
 	id, plan := c.Step.Key.ID, c.Plan
-	c.chunksOpen = false // a try before this one may have thought otherwise
 	before, err := c.store.promised(ctx, id, plan)
 	if err != nil || before.Partial || before.Chunks >= len(plan.Chunks) {
 		return nil, nil, err
@@ -237,7 +236,6 @@ func (c *Claim) advance(ctx context.Context) ([]tablestore.Op, []OutboxMessage, 
 		r.Chunks++
 		next = promisedSince(v, plan, before, r)
 	}
-	c.chunksOpen = r.Chunks < len(plan.Chunks)
 	return []tablestore.Op{r.replace(id, plan)}, next, nil
 }
 
@@ -277,7 +275,7 @@ func (c *Claim) conflict(ctx context.Context, step Step, cause error) (again boo
 func (c *Claim) Follow(ctx context.Context) error {
 	key := c.Step.Key
 	step := key.Declared()
-	if step.Stage != workflow.Part && step.Stage != workflow.AfterReady || c.Video.Playable && c.chunksOpen {
+	if step.Stage != workflow.Part && step.Stage != workflow.AfterReady {
 		return nil
 	}
 	plan, err := c.store.Plan(ctx, key.ID, key.Generation)

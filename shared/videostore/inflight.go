@@ -84,26 +84,18 @@ func (s *Store) mark(ctx context.Context, m Inflight) error {
 
 // markAtRest is MarkInflight for work that does not change META. A video without a mark
 // is settled: the index step has followed its META, and the new mark says so. A mark
-// that exists keeps what it says about the index step.
+// that exists keeps what it says; what it is told meanwhile may be lost, and is found again.
 func (s *Store) markAtRest(ctx context.Context, rec Record) error {
-	m := markOf(rec.Video)
-	m.Since, m.Indexed = now(), rec.Video.UpdatedAt
-	row := m.row()
-	for {
-		_, err := s.inflight.Insert(ctx, row)
-		if errors.Is(err, tablestore.ErrExists) {
-			renewed := row
-			renewed.Props = map[string]any{"Since": now(), "Awaits": false, "Erased": false}
-			_, err = s.inflight.Merge(ctx, renewed, tablestore.AnyETag)
-		}
-		if errors.Is(err, tablestore.ErrNotFound) {
-			continue // settled meanwhile
-		}
-		if err != nil {
-			return fmt.Errorf("mark video %s in flight: %w", rec.Video.ID, err)
-		}
-		return nil
+	before, err := s.inflightMark(ctx, rec.Video.ID)
+	if err != nil {
+		return err
 	}
+	m := markOf(rec.Video)
+	m.Indexed, m.Poison = before.Indexed, before.Poison
+	if before.ETag == "" {
+		m.Indexed = rec.Video.UpdatedAt
+	}
+	return s.mark(ctx, m)
 }
 
 // Inflight lists the marks: one small partition after the other. Only the leader's
@@ -145,12 +137,11 @@ func (s *Store) inflightMark(ctx context.Context, id video.ID) (Inflight, error)
 	return readInflight(row), nil
 }
 
-// noteInflight writes one property of a mark. It does nothing when the mark is gone or is not
-// of the version etag.
-func (s *Store) noteInflight(ctx context.Context, id video.ID, etag, property string, value any) error {
+// noteInflight writes one property of a mark. It does nothing when the mark is gone.
+func (s *Store) noteInflight(ctx context.Context, id video.ID, property string, value any) error {
 	row := Inflight{ID: id}.row()
 	row.Props = map[string]any{property: value}
-	if _, err := s.inflight.Merge(ctx, row, etag); err != nil && !tablestore.Overtaken(err) {
+	if _, err := s.inflight.Merge(ctx, row, tablestore.AnyETag); err != nil && !errors.Is(err, tablestore.ErrNotFound) {
 		return fmt.Errorf("note %s of %s: %w", property, id, err)
 	}
 	return nil
@@ -167,18 +158,13 @@ func (s *Store) GaveUp(ctx context.Context, id video.ID, step string) error {
 	if err != nil {
 		return err
 	}
-	return s.noteInflight(ctx, id, tablestore.AnyETag, "Poison", poisoned(step, rec.Video))
+	return s.noteInflight(ctx, id, "Poison", poisoned(step, rec.Video))
 }
 
 // MarkIndexed writes into the mark that catalogue and search follow the META of
-// updatedAt. It does nothing when the mark is gone, or was renewed meanwhile, because
-// there is newer work then. Safe to repeat.
+// updatedAt. It does nothing when the mark is gone. Safe to repeat.
 func (s *Store) MarkIndexed(ctx context.Context, id video.ID, updatedAt time.Time) error {
-	m, err := s.inflightMark(ctx, id)
-	if err != nil || m.ETag == "" {
-		return err
-	}
-	return s.noteInflight(ctx, id, m.ETag, "Indexed", updatedAt.UTC())
+	return s.noteInflight(ctx, id, "Indexed", updatedAt.UTC())
 }
 
 // ClearInflight removes a mark unless it was renewed since it was read, because then there is

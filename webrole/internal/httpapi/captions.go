@@ -101,7 +101,7 @@ func (s *Server) ListCaptions(c *gin.Context, id api.ID) {
 func (s *Server) DeleteCaptions(c *gin.Context, id api.ID, language api.Language) {
 	key, err := videostore.CaptionsKey(id, language)
 	if err == nil {
-		err = s.Videos.DropCaptions(c.Request.Context(), key)
+		err = s.Videos.DropRequest(c.Request.Context(), videostore.Step{Key: key})
 	}
 	reply(c, http.StatusNoContent, nil, err)
 }

@@ -121,12 +121,12 @@ func (j *Janitor) named(ctx context.Context, owner string) (prefixes, error) {
 	for _, s := range view.Steps {
 		onRequest := s.Key.Declared().Stage == workflow.OnRequest
 		if onRequest && j.expired(s) {
-			gone, err := j.Videos.DropRequest(ctx, s)
-			if err != nil {
-				return nil, err
-			}
-			if gone {
+			err := j.Videos.DropRequest(ctx, s)
+			if err == nil || errors.Is(err, videostore.ErrNoClip) {
 				continue
+			}
+			if !errors.Is(err, videostore.ErrChanged) {
+				return nil, err
 			}
 		}
 		if onRequest || !over[s.Key.Generation] { // what was asked for outlives the generation that it reads
