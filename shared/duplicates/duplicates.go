@@ -10,8 +10,7 @@
 // Partition `<video id>` has a row for each key of a video, RowKey its kind and
 // property Key, so that a deleted video finds what to remove. It is written first.
 //
-// Granularity (T4): unique, but for the two rows of a video. Digests spread writes over
-// all partitions (T3).
+// Granularity (T4): unique, but for the two rows of a video. Digests spread writes (T3).
 package duplicates
 
 import (

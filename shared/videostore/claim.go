@@ -35,8 +35,7 @@ type Claim struct {
 	Video video.Video
 	Plan  video.Plan // empty for the first step, which makes it, and for captions
 	Step  Step
-	// Usage is asked what the attempt has spent when its end is written; what comes after
-	// that write cannot be in it. nil: nothing is counted.
+	// Usage is asked what the attempt has spent when its end is written. nil: nothing is counted.
 	Usage func() Usage
 
 	store    *Store
@@ -45,10 +44,9 @@ type Claim struct {
 }
 
 // Claim makes a new attempt the owner of a step. The write is conditional, so only one of
-// several workers succeeds. messageID is that of the message that was delivered, and asked
-// is when the work was asked for: a step without a row waits since then, and since now
-// when that is zero. Errors: ErrDone, with a claim that may only follow up; ErrGone,
-// ErrDuplicate, ErrSuperseded, or trouble with storage.
+// several workers succeeds. asked is when the work was asked for: a step without a row waits
+// since then, and since now when that is zero. ErrDone, with a claim that may only follow up;
+// ErrGone, ErrDuplicate, ErrSuperseded.
 //
 // The video may be cancelled or purged between the read of META and the write. So look again
 // when the work has begun (Claim.Active); a row that a purged video got so is left to Sweep.
@@ -118,8 +116,7 @@ func (s *Store) unclaimed(ctx context.Context, key workflow.Key) (*Claim, error)
 	return c, nil
 }
 
-// Active reads META, or returns ErrGone when the video no longer wants this step. It is
-// called when a step has begun and now and then, so that it stops when the video is deleted.
+// Active reads META, or returns ErrGone when the video no longer wants this step.
 func (c *Claim) Active(ctx context.Context) (Record, error) {
 	rec, err := c.store.Get(ctx, c.Step.Key.ID)
 	if errors.Is(err, ErrNotFound) || err == nil && !wanted(c.Step.Key, rec.Video) {
@@ -133,8 +130,7 @@ func wanted(key workflow.Key, v video.Video) bool {
 }
 
 // GiveBack records in the step row, for the timeline, that an attempt ended without a commit:
-// OutcomeRetry when it failed and will be tried again, OutcomeReleased when it was interrupted,
-// which is no failure of the step. cause may be nil. The owner stays, because the same message
+// OutcomeRetry or OutcomeReleased. cause may be nil. The owner stays, because the same message
 // is delivered again. A step row that changed meanwhile is left as it is, which is no error.
 func (c *Claim) GiveBack(ctx context.Context, outcome Outcome, cause error) error {
 	step, at := c.Step, now()

@@ -58,8 +58,8 @@ func (f Footage) Seconds() float64 { return f.FPS.Seconds(f.Frames) }
 // written in microseconds, may lie just before the frame.
 const rounding = 0.001
 
-// Clip returns the key of a clip. start and length are in seconds; the clip begins with
-// the frame that is shown at start. ErrOutside when it would not lie inside the footage.
+// Clip returns the key of a clip, which begins with the frame that is shown at start. Both are
+// in seconds. ErrOutside when it would not lie inside the footage.
 func (f Footage) Clip(start, length float64) (workflow.Key, error) {
 	frame := f.FPS.Seconds(1)
 	if !(start >= 0 && length > 0 && start+length <= f.Seconds()+frame/2) {
@@ -73,8 +73,7 @@ func (f Footage) Clip(start, length float64) (workflow.Key, error) {
 	return workflow.Key{ID: f.ID, Generation: f.Generation, Step: workflow.StepClip, Index: int(first), Frames: int(frames)}, nil
 }
 
-// ParseClipID reads the name of a clip: see [workflow.Key.Name]. ErrNoClip when the text
-// is not one.
+// ParseClipID is the inverse of [workflow.Key.Name]. ErrNoClip.
 func ParseClipID(id video.ID, text string) (workflow.Key, error) {
 	k := workflow.Key{ID: id, Step: workflow.StepClip}
 	_, err := fmt.Sscanf(text, "g%5d-%9d-%6d", &k.Generation, &k.Index, &k.Frames)

@@ -19,25 +19,22 @@ type Commit struct {
 	Plan   *video.Plan        // the first step's, else nil
 	Part   *video.AudioPart   // the sound that the step made, else nil
 	Video  func(*video.Video) // edits META; nil leaves it alone. May run several times
-	// Files and Facts are what a step that runs once adds to META. The web role serves
-	// the files by step and name. The facts are anything that encodes as a small JSON
-	// object. Bounds: video.MaxFiles, video.MaxFacts (bytes).
+	// Files and Facts are what a step that runs once adds to META. The facts are anything
+	// that encodes as a small JSON object. Bounds: video.MaxFiles, video.MaxFacts (bytes).
 	Files []video.File
 	Facts any
 	// Read is what was read of an upload that was still going on: package early.
 	Read string
 }
 
-// changesVideo reports whether the commit changes META, so that the lists and the
-// search must follow.
+// changesVideo reports whether the commit changes META.
 func (c Commit) changesVideo() bool {
 	return c.Video != nil || c.Plan != nil || c.hasResults()
 }
 
 func (c Commit) hasResults() bool { return len(c.Files) > 0 || c.Facts != nil }
 
-// results returns what the commit adds to META. An error when it is too large, or when the
-// step may add nothing.
+// results returns what the commit adds to META, or what forbids that.
 func (c Commit) results(key workflow.Key) (made video.Made, err error) {
 	made = video.Made{Step: key.Step, Generation: key.Generation, Files: c.Files}
 	if c.Facts != nil {
@@ -130,16 +127,14 @@ func (s Step) failed(failure *video.Failure) (Step, Commit) {
 	return s, Commit{Video: func(v *video.Video) { v.State, v.Error = video.Failed, failure }}
 }
 
-// SendOutbox enqueues what the commit promised. Call it after the commit and before the
-// message is deleted. If the process dies before that, Flush by the next delivery or
-// the reconciler sends the rest of the outbox. Safe to repeat.
+// SendOutbox enqueues what the commit promised. If the process dies before that, the next
+// delivery or the reconciler does it by Flush. Safe to repeat.
 func (c *Claim) SendOutbox(ctx context.Context) error {
 	return c.store.sendRows(ctx, c.Step.Key.ID, c.outbox)
 }
 
 // usage is what the attempt has spent, with the write that records it and with what
-// sending takes: a message for each promise, and the removal of the outbox rows. nil when
-// nothing counts.
+// sending takes. nil when nothing counts.
 func (c *Claim) usage(messages, rows int) *Usage {
 	if c.Usage == nil {
 		return nil
@@ -188,8 +183,7 @@ func (c *Claim) end(ctx context.Context, step Step, outcome Outcome, cause error
 	return nil
 }
 
-// planned is what the commit of a plan writes beside the step row and META, and what it
-// promises: while the upload goes on, nothing yet.
+// planned is what the commit of a plan writes and promises: while the upload goes on, nothing yet.
 func (c *Claim) planned(plan video.Plan) ([]tablestore.Op, []OutboxMessage) {
 	id, r := c.Step.Key.ID, fanOutCursor{Chunks: min(window, len(plan.Chunks))}
 	if c.Video.State == video.AwaitingUpload {
@@ -201,8 +195,7 @@ func (c *Claim) planned(plan video.Plan) ([]tablestore.Op, []OutboxMessage) {
 	}, promisedSince(c.Video, plan, noPromises, r)
 }
 
-// fanOut returns what the end of a step promises, and what it writes to do so: the parts
-// of a plan, the next chunks, the steps after ready, and the step on change.
+// fanOut returns what the end of a step promises, and what it writes to do so.
 func (c *Claim) fanOut(ctx context.Context, ended Step, commit Commit) (ops []tablestore.Op, next []OutboxMessage, err error) {
 	switch step := ended.Key.Declared(); {
 	case ended.State != StepDone:
@@ -239,9 +232,8 @@ func (c *Claim) advance(ctx context.Context) ([]tablestore.Op, []OutboxMessage, 
 	return []tablestore.Op{r.replace(id, plan)}, next, nil
 }
 
-// conflict finds out why a transaction was refused. Either it had succeeded and its
-// reply was lost (no error), or another attempt owns the step (ErrSuperseded), or a
-// user changed META (again).
+// conflict finds out why a transaction was refused: it had succeeded and its reply was lost
+// (no error), another attempt owns the step (ErrSuperseded), or META was changed (again).
 func (c *Claim) conflict(ctx context.Context, step Step, cause error) (again bool, _ error) {
 	if cause == nil {
 		return false, nil

@@ -11,22 +11,17 @@
 //	              PLAN:<generation>               how the video is cut; written once
 //	              STEP:<generation>:<step>:<n>    one step: state, claim, output
 //
-// Three more tables are inflight, idempotency and quotas. Four mechanisms live here:
+// Three more tables are inflight, idempotency and quotas. Six mechanisms live here:
 //
-//   - Outbox (outbox.go): a process may die between a change of state and the message
-//     that the change asks for. So one transaction writes the change and an OUT row
-//     with the message. What is not sent is sent by the next delivery of the step or
-//     by the reconciler.
-//   - Fence (claim.go, commit.go): a worker may lose its message without noticing. So it claims
-//     a step row, and may commit only while the row is as its claim left it (paper
-//     row Q17).
-//   - Window (fan.go): only some chunks of a video are in the queues at a time, and
-//     each commit promises the next (paper row Q5).
-//   - In-flight index (inflight.go): it names the videos that may have unfinished
-//     work, so that the reconciler need not scan all videos (T5).
-//
-// A repeated request does not create a second video (idempotency.go). Each owner has a
-// quota, and so have all together for work that any user may request (quota.go, ledger.go).
+//   - Outbox (outbox.go): one transaction writes a change and an OUT row with the message
+//     that the change asks for. What is not sent then is sent by the next delivery of the
+//     step or by the reconciler.
+//   - Fence (claim.go, commit.go): a worker may lose its message without noticing. So it
+//     commits only while the step row is as its claim left it (paper row Q17).
+//   - Window (fan.go): only some chunks of a video are in the queues at a time (Q5).
+//   - In-flight index (inflight.go): it names the videos that may have unfinished work.
+//   - A repeated request does not create a second video (idempotency.go).
+//   - Owners, and all together, have quotas (quota.go, ledger.go).
 //
 // Next: shared/playlist, which turns these rows into HLS.
 package videostore

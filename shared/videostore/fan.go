@@ -12,9 +12,6 @@ import (
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-// This file turns the declared workflow into messages: how many chunks are promised at
-// a time, and what the last part's end promises.
-
 // window is how many chunks of a plan are promised with it, beside all its other parts,
 // which are few. Each chunk's commit promises the next one, or two when the queue is
 // empty: a film that is alone then soon uses all workers.
@@ -56,8 +53,8 @@ func probeMessage(v video.Video) OutboxMessage {
 	return messageFor(v, video.Plan{Generation: v.Generation}, workflow.OnlyStepIn(workflow.First), 0)
 }
 
-// RequestMissing reports whether a message asks, or asked, for a run that has no row yet, and
-// since when; zero when only the message knows that.
+// RequestMissing reports whether a run without a row was asked for, and since when; zero when
+// only the message knows that.
 func (v View) RequestMissing(key workflow.Key) (asked bool, since time.Time) {
 	plan, step, after := v.Plans[key.Generation], key.Declared(), workflow.First
 	switch workflow.StageIn(plan, step) {
@@ -103,11 +100,10 @@ func (v View) Missing() []OutboxMessage {
 	return missing
 }
 
-// Wanted returns the messages, in their most urgent queues, for the parts that
-// a viewer needs who goes to a second of a video that is being made: the chunk that shows it, the
-// next one, and the sound of both. What is committed or being worked on is left out, and
-// so are parts that fail alone. A part whose turn comes later is promised twice then; its
-// second message finds it done.
+// Wanted returns the messages, in their most urgent queues, for the parts that a viewer needs
+// who goes to a second of a video that is being made: the chunk that shows it, the next one,
+// and the sound of both, unless they are committed or being worked on. A part whose turn comes
+// later is promised twice then; its second message finds it done.
 func (v View) Wanted(second float64) []OutboxMessage {
 	plan, found := v.Plans[v.Video.Generation]
 	chunk, planned := plan.ChunkAt(second)
@@ -136,8 +132,8 @@ func (v View) Wanted(second float64) []OutboxMessage {
 	return wanted
 }
 
-// OpenOptional returns the messages for open steps whose failure is not the video's: those
-// of the generation that plays, and clips if the view is one with requests.
+// OpenOptional returns the messages for open steps that fail alone: those of the generation
+// that plays, and clips if the view is one with requests.
 func (v View) OpenOptional() (open []OutboxMessage) {
 	open = slices.DeleteFunc(v.optional(v.Video.Serving), v.ended)
 	for _, s := range v.Steps {
@@ -148,8 +144,7 @@ func (v View) OpenOptional() (open []OutboxMessage) {
 	return open
 }
 
-// optional returns the messages for all steps of a generation that fail alone: parts, and
-// steps after ready.
+// optional returns the messages for all steps of a generation's plan that fail alone.
 func (v View) optional(generation int) []OutboxMessage {
 	plan := v.Plans[generation]
 	all := append(promisedIn(v.Video, plan, workflow.Part), promisedIn(v.Video, plan, workflow.AfterReady)...)
@@ -178,9 +173,9 @@ func (s *Store) MarkPlayable(ctx context.Context, view View) (Record, error) {
 	})
 }
 
-// FanIn promises the last step when every part has ended. It is called after the end of
-// each part, so the last caller sees that all have ended. Two callers may see that at
-// once; the insert of the last step's row picks one. Returns whether this call did. Safe to repeat.
+// FanIn promises the last step when every part has ended, and returns whether this call did.
+// It is called after the end of each part. Two callers may see at once that all have ended;
+// the insert of the last step's row picks one. Safe to repeat.
 func (s *Store) FanIn(ctx context.Context, view View) (bool, error) {
 	id := view.Video.ID
 	missing := view.Missing()
@@ -221,8 +216,7 @@ func unchangedMeta(rec Record) tablestore.Op {
 	return tablestore.Op{Kind: tablestore.OpMerge, Entity: meta, IfMatch: rec.ETag}
 }
 
-// fanOutCursor is the row NEXT:<generation>: how much of a plan has been promised. It is
-// written in the same transaction as the outbox rows that promise it.
+// fanOutCursor is the row NEXT:<generation>: how much of a plan has been promised.
 type fanOutCursor struct {
 	Chunks int // promised
 	// Partial: the plan was made while its upload went on, which is not complete yet. Only
@@ -254,14 +248,7 @@ func readFanOutCursor(row tablestore.Entity) (fanOutCursor, error) {
 // promised reads how much of a plan has been promised: a point read. ErrGone when the
 // generation was removed.
 func (s *Store) promised(ctx context.Context, id video.ID, plan video.Plan) (fanOutCursor, error) {
-	row, err := s.videos.Get(ctx, string(id), nextKey(plan.Generation))
-	if errors.Is(err, tablestore.ErrNotFound) {
-		return fanOutCursor{}, ErrGone
-	}
-	if err != nil {
-		return fanOutCursor{}, fmt.Errorf("read how far %s is promised: %w", id, err)
-	}
-	return tablestore.Decode(ctx, s.videos, row, readFanOutCursor)
+	return read(ctx, s, id, nextKey(plan.Generation), ErrGone, readFanOutCursor)
 }
 
 // promises reports whether a part is promised.
@@ -275,9 +262,9 @@ func (r fanOutCursor) promises(plan video.Plan, step workflow.Step, index int) b
 	return true
 }
 
-// PromiseChunks promises the chunks up to one, without it, of a video that was planned while
-// its upload went on: as many as the window takes, which counts all that was promised and
-// has not ended. ErrChanged when META changed meanwhile. Safe to repeat.
+// PromiseChunks promises the chunks before until of a video that was planned while its upload
+// went on: as many as the window takes, which counts all that was promised and has not ended.
+// ErrChanged when META changed meanwhile. Safe to repeat.
 func (s *Store) PromiseChunks(ctx context.Context, rec Record, plan video.Plan, until int) error {
 	before, err := s.promised(ctx, rec.Video.ID, plan)
 	if err != nil || !before.Partial || until <= before.Chunks {

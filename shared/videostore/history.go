@@ -60,8 +60,7 @@ func (s *Usage) Add(more Usage) {
 	s.Sent, s.Received, s.CPU = s.Sent+more.Sent, s.Received+more.Received, s.CPU+more.CPU
 }
 
-// history is the property History of a step row: the attempts that have ended. It is written
-// with the row and never on its own, so it costs no request.
+// history is the property History of a step row: the attempts that have ended.
 type history struct {
 	Attempts []Attempt `json:"a,omitempty"` // in order
 	// Counted and Usage are of attempts before those, too many to keep one by one.
@@ -136,8 +135,7 @@ func (s *Step) abandoned(at time.Time) {
 	}
 }
 
-// exhausted notes that the step is not tried again: what looked like one of several tries was
-// the last.
+// exhausted notes that the latest try was the last.
 func (s *Step) exhausted() {
 	s.abandoned(now())
 	h := s.history()
@@ -166,25 +164,14 @@ func (s Step) TotalUsage() (sum Usage, notCounted int) {
 	return sum, ended - counted
 }
 
-// WaitingSince is since when a queued step waits to be claimed; zero when it does not
-// wait.
-func (s Step) WaitingSince() time.Time {
-	if s.State != StepQueued {
-		return time.Time{}
-	}
-	return s.QueuedAt
-}
-
-// Observer is told what this process has committed, for metrics. A commit whose reply
-// was lost is told when it is recognised. A process that dies between its commit and the
-// call is not observed, so each thing is told once or not at all, and never twice. The
-// functions must be quick and safe for concurrent use; each may be nil.
+// Observer is told what this process has committed, for metrics: once, or not at all if the
+// process dies before the call. The functions must be quick and safe for concurrent use; each
+// may be nil.
 type Observer struct {
 	// Video is told of every change of META by an edit or by the end of a step.
 	Video func(before, after video.Video)
-	// Attempt is told of every attempt whose end was written into its step's row, by
-	// no matter who wrote it: that an attempt was lost is told by the next claim. The plan is
-	// empty where it was not read.
+	// Attempt is told of every attempt whose end was written into its step's row: of a lost
+	// one by the next claim. The plan is empty where it was not read.
 	Attempt func(key workflow.Key, plan video.Plan, a Attempt)
 }
 

@@ -202,8 +202,8 @@ func TestAttemptsThatOthersEnd(t *testing.T) {
 	if diff := cmp.Diff([]string{"1 killed lost"}, told(step.AllAttempts())); diff != "" {
 		t.Errorf("reopened (-want +got):\n%s", diff)
 	}
-	if since := step.WaitingSince(); since.IsZero() || since.Before(step.AllAttempts()[0].Started) {
-		t.Errorf("it waits since %v", since)
+	if step.State != videostore.StepQueued || step.QueuedAt.Before(step.AllAttempts()[0].Started) {
+		t.Errorf("it is %s, since %v", step.State, step.QueuedAt)
 	}
 	if err := claimed(t, s, tried, "lucky").Fail(t.Context(), &video.Failure{Code: video.CorruptMedia, Detail: "it cannot be read"}); err != nil {
 		t.Fatal(err)

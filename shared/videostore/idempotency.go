@@ -16,8 +16,7 @@ import (
 //	PartitionKey  hash of the owner and the key
 //	RowKey        VIDEO           BodyHash, VideoID, CreatedAt
 //
-// A row is valid while its video exists; the purge removes it. A row that names a
-// missing video is replaced by the next request with the key.
+// The purge removes it. A row that names a missing video is replaced by the next request.
 const IdempotencyTable = "idempotency"
 
 const idempotencyRow = "VIDEO"
@@ -25,17 +24,14 @@ const idempotencyRow = "VIDEO"
 // ErrKeyUsed says that the key made a video that exists, from another body.
 var ErrKeyUsed = errors.New("idempotency key was used with another body")
 
-// CreateOnce creates v, or returns the video that the same key of the same owner created before, if that
-// still exists. bodyHash names what is asked for: ErrKeyUsed when the key was used for
-// another body. v.ID must be new in every call, so that no id is used twice. Safe to
-// repeat.
+// CreateOnce creates v, or returns the video that the same key of the same owner created before,
+// if that still exists. bodyHash names what is asked for: ErrKeyUsed when the key was used for
+// another body. v.ID must be new in every call, so that no id is used twice. Safe to repeat.
 //
-// Order of writes: the video, then the row of the key. The row decides which of several
-// equal requests was first; the others remove their videos. A crash between the two
-// writes leaves a video that no client knows, in state awaiting_upload. The reconciler
-// removes it like any upload that never came. In the other order a row without a video
-// could be a creation in progress or a purged video, and only a second write to the row
-// could tell them apart.
+// Order of writes: the video, then the row of the key, which decides which of several equal
+// requests was first; the others remove their videos. A crash between the two writes leaves a
+// video that no client knows. The reconciler removes it like any upload that never came. In
+// the other order a row without a video could be a creation in progress or a purged video.
 func (s *Store) CreateOnce(ctx context.Context, key, bodyHash string, v video.Video) (Record, error) {
 	v.KeyHash = hashKey(v.Owner, key)
 	mine := tablestore.Entity{
@@ -118,8 +114,8 @@ func (s *Store) forgetKey(ctx context.Context, v video.Video) error {
 	return nil
 }
 
-// hashKey makes a PartitionKey of any text. The key itself, which a client chose, is not
-// stored. Keys are their owner's: guessing one never leads to another owner's video.
+// hashKey makes a PartitionKey, so that what a client chose is not stored. With the owner in
+// it, guessing a key never leads to another owner's video.
 func hashKey(owner, key string) string {
 	sum := sha256.Sum256([]byte("idempotency key\x00" + owner + "\x00" + key))
 	return hex.EncodeToString(sum[:])

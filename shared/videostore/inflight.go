@@ -12,9 +12,8 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 )
 
-// inflightShards is the number of partitions of table "inflight". The suffix is
-// calculated from the id (paper row S3), so a mark needs no lookup and is a point
-// write, and no partition is hot.
+// inflightShards is the number of partitions of table "inflight". The suffix is calculated
+// from the id (paper row S3), so a mark is a point write, and no partition is hot.
 const inflightShards = 16
 
 // Inflight is a mark: this video may have unfinished work.
@@ -63,8 +62,7 @@ func (m Inflight) row() tablestore.Entity {
 
 // MarkInflight marks a video before its work is promised, or keys are given for its upload.
 // In this order a crash leaves a mark without work, which the reconciler removes. In the
-// other order it would leave work, or blobs, that the reconciler cannot find. Safe to
-// repeat.
+// other order it would leave work, or blobs, that it cannot find. Safe to repeat.
 func (s *Store) MarkInflight(ctx context.Context, v video.Video) error {
 	return s.mark(ctx, markOf(v))
 }
@@ -98,9 +96,8 @@ func (s *Store) markAtRest(ctx context.Context, rec Record) error {
 	return s.mark(ctx, m)
 }
 
-// Inflight lists the marks: one small partition after the other. Only the leader's
-// reconciler should call it. Its cost grows with the work in progress, not with the
-// number of videos. An error ends the sequence.
+// Inflight lists the marks: one small partition after the other. Its cost grows with the work
+// in progress, not with the number of videos. An error ends the sequence.
 func (s *Store) Inflight(ctx context.Context) iter.Seq2[Inflight, error] {
 	return func(yield func(Inflight, error) bool) {
 		for shard := range inflightShards {
@@ -148,8 +145,7 @@ func (s *Store) noteInflight(ctx context.Context, id video.ID, property string, 
 }
 
 // GaveUp writes into the mark that the item of a step without rows becomes poison. The
-// reconciler then does not send it again until META changes. A video without a mark or
-// without META needs no note. Safe to repeat.
+// reconciler then does not send it again until META changes. Safe to repeat.
 func (s *Store) GaveUp(ctx context.Context, id video.ID, step string) error {
 	rec, err := s.Get(ctx, id)
 	if errors.Is(err, ErrNotFound) {

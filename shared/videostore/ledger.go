@@ -110,7 +110,9 @@ func (s *Store) lockOf(ledger string) *ledgerLock {
 // It is called after the sums were read: a process that has read an older META has also read
 // older sums, so its transaction is refused and it reads both again. wrote is false when the
 // line was right already.
-func (s *Store) count(ctx context.Context, owned video.Video, quota Quota, meta func(context.Context) (video.Video, error)) (wrote bool, _ error) {
+func (s *Store) count(
+	ctx context.Context, owned video.Video, quota Quota, meta func(context.Context) (video.Video, error),
+) (wrote bool, _ error) {
 	ledger := ledgerOf(owned.Owner)
 	key := videoLines + tablestore.InvertedTime(owned.CreatedAt) + tablestore.Separator + string(owned.ID)
 	lock := s.lockOf(ledger)

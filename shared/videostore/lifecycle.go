@@ -28,12 +28,11 @@ func RemoveMessage() OutboxMessage {
 	return messageFor(video.Video{}, video.Plan{}, workflow.OnlyStepIn(workflow.OnDelete), 0)
 }
 
-// Uploaded records that all parts of an upload are there. etag is that of the manifest of
-// an epoch: only this version is processed. One transaction sets the state uploaded and
-// promises the first step. Of a video that was planned while its upload went on, it sets
-// the state processing and promises what is open. Safe to repeat: a second call changes
-// nothing. ErrChanged when the upload was begun anew meanwhile and has another epoch,
-// ErrState for a video that is deleted or was cancelled before its upload.
+// Uploaded records that all parts of an upload are there, and promises the first step; of a
+// video that was planned while its upload went on, what is open. etag is that of the manifest
+// of an epoch: only this version is processed. Safe to repeat. ErrChanged when the upload was
+// begun anew meanwhile and has another epoch, ErrState for a video that is deleted or was
+// cancelled before its upload.
 func (s *Store) Uploaded(ctx context.Context, id video.ID, epoch, etag string) (Record, error) {
 	return s.changeWith(ctx, id, "", func(v *video.Video) ([]OutboxMessage, []tablestore.Op, error) {
 		switch {
@@ -53,8 +52,7 @@ func (s *Store) Uploaded(ctx context.Context, id video.ID, epoch, etag string) (
 	})
 }
 
-// FirstStep asks for the first step of a video. It chooses the lane, unless work on the
-// upload was begun.
+// FirstStep asks for the first step. It chooses the lane, unless work on the upload was begun.
 func (s *Store) FirstStep(ctx context.Context, v *video.Video) OutboxMessage {
 	if !v.Upload.Started {
 		v.Lane, v.Bulk = s.sender.Lane(ctx, v.Channel, v.Priority == video.High)
@@ -119,9 +117,8 @@ func (v View) failedOptional(generation int) []OutboxMessage {
 	})
 }
 
-// retryOptional sends again the steps that failed alone in the generation that plays. META
-// stays as it is. The mark is written first: if the process then dies, the reconciler
-// finds the reopened steps.
+// retryOptional sends again the steps that failed alone in the generation that plays. The mark
+// is written first: if the process then dies, the reconciler finds the reopened steps.
 func (s *Store) retryOptional(ctx context.Context, view View) error {
 	failed := view.failedOptional(view.Video.Serving)
 	if len(failed) == 0 {
@@ -199,12 +196,10 @@ func (s *Store) setDeleting(ctx context.Context, id video.ID) (Record, error) {
 	return rec, err
 }
 
-// Reopen clears the claims of the steps that messages name, so that a new message may
-// claim them. Call it only when their messages are known or believed to be lost. If an
-// attempt still runs, its commit is refused. That is needed, because its blobs are not
-// those of a running step any more, and the janitor may have removed them.
-//
-// Steps that are done, and those that another process changes meanwhile, stay as they are.
+// Reopen clears the claims of the steps that messages name, so that a new message may claim
+// them. Call it only when their messages are believed to be lost. If an attempt still runs, its
+// commit is refused, as the janitor may have removed its blobs. Steps that are done, and those
+// that another process changes meanwhile, stay as they are.
 func (s *Store) Reopen(ctx context.Context, view View, messages []OutboxMessage) error {
 	for _, message := range messages {
 		before, found := view.StepOf(message.Key)
@@ -270,10 +265,9 @@ func (s *Store) eraseRows(ctx context.Context, id video.ID) (claimed bool, _ err
 }
 
 // Sweep removes rows of a video that has no META, and returns how many. A worker may insert
-// the row of a step or of a preview while the video is being purged. Nothing else would find
-// such a row, because no query goes over all videos. So the purge leaves the video's mark in
-// table "inflight", and the reconciler calls Sweep when that mark is old. A video with META is
-// left alone. Safe to repeat.
+// the row of a step or of a preview while the video is being purged. No query goes over all
+// videos, so the purge leaves the video's mark, and the reconciler calls Sweep when that is
+// old. A video with META is left alone. Safe to repeat.
 func (s *Store) Sweep(ctx context.Context, id video.ID) (removed int, _ error) {
 	if _, err := s.Get(ctx, id); !errors.Is(err, ErrNotFound) {
 		return 0, err
@@ -285,10 +279,9 @@ func (s *Store) Sweep(ctx context.Context, id video.ID) (removed int, _ error) {
 	return removed, nil
 }
 
-// DropGeneration removes plan, parts and steps of a generation that is not needed any
-// more: see View.Keeps. Its clips stay. The rows go first and the blobs later, when no
-// row names them: a crash in between leaves blobs that the janitor finds. In the other
-// order it would leave rows whose blobs are missing. Safe to repeat.
+// DropGeneration removes plan, parts and steps of a generation that is not needed any more.
+// Its clips stay. The rows go first and the blobs later, when no row names them: a crash in
+// between leaves blobs that the janitor finds, and not rows without blobs. Safe to repeat.
 func (s *Store) DropGeneration(ctx context.Context, id video.ID, generation int) error {
 	for _, kind := range []string{"STEP", "PART", "PREVIEW", "NEXT", "PLAN"} {
 		prefix := fmt.Sprintf("%s:%05d", kind, generation)

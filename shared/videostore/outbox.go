@@ -43,9 +43,6 @@ var tracer = otel.Tracer("videostore")
 // messagesPerRow keeps an outbox row far under the 64 KiB of one property.
 const messagesPerRow = 100
 
-// maxOutboxRows is how many rows Flush sends; the next one sends more.
-const maxOutboxRows = 100
-
 // outboxRows packs messages into as few rows as fit, so that a fan-out to hundreds of
 // chunks fits in one entity-group transaction.
 func outboxRows(ctx context.Context, id video.ID, messages []OutboxMessage) (rows []tablestore.Entity) {
@@ -109,9 +106,8 @@ func (s *Store) send(ctx context.Context, id video.ID, messages []OutboxMessage)
 }
 
 // Resend sends messages that are believed to be lost, or are wanted sooner. No outbox row
-// promises them: when the caller dies in between, the reconciler finds the loss again, or
-// the message or request that led here is repeated. The mark is renewed first, so that the
-// reconciler waits. Safe to repeat.
+// promises them: when the caller dies, the loss is found again, or what led here is repeated.
+// The mark is renewed first, so that the reconciler waits. Safe to repeat.
 func (s *Store) Resend(ctx context.Context, rec Record, messages []OutboxMessage) error {
 	// What upkeep sends again belongs to no trace: this is where one begins.
 	ctx, span := tracer.Start(ctx, "promise again")
@@ -125,11 +121,15 @@ func (s *Store) Resend(ctx context.Context, rec Record, messages []OutboxMessage
 // Flush sends everything that the video's outbox promises. Safe to repeat, and safe
 // beside another Flush.
 func (s *Store) Flush(ctx context.Context, id video.ID) error {
-	rows, err := s.videos.First(ctx, tablestore.Query{
+	for row, err := range s.videos.Query(ctx, tablestore.Query{
 		PartitionKey: string(id), RowFrom: "OUT:", RowTo: tablestore.PrefixEnd("OUT:"), Class: tablestore.RowRange,
-	}, maxOutboxRows)
-	if err != nil {
-		return fmt.Errorf("read outbox of %s: %w", id, err)
+	}) {
+		if err != nil {
+			return fmt.Errorf("read outbox of %s: %w", id, err)
+		}
+		if err := s.sendRows(ctx, id, []tablestore.Entity{row}); err != nil {
+			return err
+		}
 	}
-	return s.sendRows(ctx, id, rows)
+	return nil
 }

@@ -117,20 +117,15 @@ func (s *Store) DropRequest(ctx context.Context, asked Step) error {
 	return nil
 }
 
-// Captions are asked for like clips, by sending a file. They belong to the video
-// and not to a generation, so there is one row for each language,
-//
-//	CAPTIONS:<language>
-//
-// and sending another file asks for the same run anew. Until it is done, the row
-// keeps the output of the one before, which is served meanwhile.
+// Captions are asked for by sending a file. They belong to the video and not to a generation,
+// so there is one row for each language, and another file asks for the same run anew. Until
+// that is done, the row keeps the output of the one before, which is served meanwhile.
 
-// maxLanguages bounds the captions of one video, so that listing them is one
-// request of a bounded size.
+// maxLanguages bounds the captions of one video, so that listing them is one request.
 const maxLanguages = 50
 
-// maxTag is how long a tag may be, in bytes: as the API takes them. Package language
-// takes any number of private subtags, and a row key is 1 KiB at most.
+// maxTag is how long a tag may be, in bytes: package language takes any number of private
+// subtags, and a row key is 1 KiB at most.
 const maxTag = 44
 
 var (
@@ -153,8 +148,7 @@ func CaptionsKey(id video.ID, tag string) (workflow.Key, error) {
 	return workflow.Key{ID: id, Step: workflow.StepCaptions, Language: parsed.String()}, nil
 }
 
-// LanguageName is what a language of captions is called in itself, such as
-// Deutsch; the tag when it is unknown.
+// LanguageName is what a language is called in itself, such as Deutsch, or its tag.
 func LanguageName(tag string) string {
 	parsed, err := language.Parse(tag)
 	if name := display.Self.Name(parsed); err == nil && name != "" {
@@ -163,8 +157,7 @@ func LanguageName(tag string) string {
 	return tag
 }
 
-// CaptionsOutput is what is served of captions: what the run made that was done
-// last, also while another is under way. false when there is nothing yet.
+// CaptionsOutput is what the run made that was done last. false when there is nothing yet.
 func (s Step) CaptionsOutput() (out video.CaptionsOutput, found bool, err error) {
 	if len(s.Output) == 0 {
 		return out, false, nil
@@ -173,8 +166,7 @@ func (s Step) CaptionsOutput() (out video.CaptionsOutput, found bool, err error)
 	return out, err == nil, err
 }
 
-// AllCaptions reads the captions of a video in the order of their tags: one row
-// range (T5) of at most maxLanguages rows.
+// AllCaptions reads the captions of a video in the order of their tags: a row range (T5).
 func (s *Store) AllCaptions(ctx context.Context, id video.ID) (all []Step, _ error) {
 	query := requests(id, workflow.StepCaptions)
 	query.Read = tablestore.Into(&all, readCaptions)
@@ -192,11 +184,10 @@ func readCaptions(row tablestore.Entity) (Step, error) {
 	return step, err
 }
 
-// RequestCaptions asks for captions to be made from a blob in container "sources",
-// which is there already: output first, then the row. Safe to repeat: the same
-// blob asks for nothing new, unless it has failed. Another blob replaces what was
-// asked for, also while a worker is at it: that worker's commit is refused.
-// ErrNotFound when the video is gone or going, ErrLanguages.
+// RequestCaptions asks for captions to be made from a blob in container "sources", which is
+// there already. Safe to repeat: the same blob asks for nothing new, unless it has failed.
+// Another blob replaces what was asked for, also while a worker is at it: that worker's commit
+// is refused. ErrNotFound when the video is gone or going, ErrLanguages.
 func (s *Store) RequestCaptions(ctx context.Context, key workflow.Key, input string) (Step, error) {
 	return s.promiseRequest(ctx, key, func(_ video.Video, captions *Step) (bool, error) {
 		switch {

@@ -31,9 +31,8 @@ type Step struct {
 
 	// Attempt is the random id of the attempt that owns the row: the fencing token.
 	Attempt string
-	// OwnerMessageID is the id of the message that brought the step. When the same message is
-	// delivered again its earlier lease must have ended, so that delivery may claim a
-	// running step at once. Another message for a running step is a duplicate.
+	// OwnerMessageID is the id of the message that brought the step. When it is delivered again
+	// its earlier lease must have ended, so that delivery may claim a running step at once.
 	OwnerMessageID string
 	Attempts       int
 	Worker         string
@@ -59,16 +58,13 @@ type Step struct {
 	etag string
 }
 
-// Ended reports whether nothing more is to be done: the step is committed, or it failed
-// alone. A step whose failure is the video's is not ended, because a retry repeats it.
+// Ended reports whether nothing more is to be done: the step is committed, or it failed alone.
 func (s Step) Ended() bool {
 	return s.State == StepDone || s.State == StepFailed && s.Key.Declared().IsOptional()
 }
 
 func (s Step) row() tablestore.Entity {
-	if s.Error != nil {
-		s.Error = stored(s.Error)
-	}
+	s.Error = stored(s.Error)
 	return tablestore.Entity{PartitionKey: string(s.Key.ID), RowKey: s.Key.RowKey(), Props: tablestore.Props(s)}
 }
 
@@ -77,23 +73,20 @@ const maxDetail = 2000
 
 // stored is a failure as rows hold it: see package storable.
 func stored(failure *video.Failure) *video.Failure {
+	if failure == nil {
+		return nil
+	}
 	return &video.Failure{Code: failure.Code, Detail: storable.Text(failure.Detail, maxDetail)}
 }
 
 // errNoStep says that a step has no row: it was neither claimed nor requested.
 var errNoStep = errors.New("step has no row")
 
-// step reads the row of a step. errNoStep when there is none; the returned Step then has
-// its key all the same.
+// step reads the row of a step, or returns one with its key alone and errNoStep.
 func (s *Store) step(ctx context.Context, key workflow.Key) (Step, error) {
-	row, err := s.videos.Get(ctx, string(key.ID), key.RowKey())
-	if errors.Is(err, tablestore.ErrNotFound) {
-		return Step{Key: key}, errNoStep
-	}
-	if err != nil {
-		return Step{}, fmt.Errorf("read %s: %w", key, err)
-	}
-	return tablestore.Decode(ctx, s.videos, row, readStep)
+	step, err := read(ctx, s, key.ID, key.RowKey(), errNoStep, readStep)
+	step.Key = key
+	return step, err
 }
 
 func readStep(row tablestore.Entity) (Step, error) {

@@ -109,14 +109,25 @@ func (s *Store) Create(ctx context.Context, v video.Video) (Record, error) {
 
 // Get reads one video: a point read.
 func (s *Store) Get(ctx context.Context, id video.ID) (Record, error) {
-	row, err := s.videos.Get(ctx, string(id), metaKey)
+	return read(ctx, s, id, metaKey, ErrNotFound, readMeta)
+}
+
+// read reads a row of a video: a point read. The error is absent when there is none.
+func read[T any](
+	ctx context.Context, s *Store, id video.ID, key string, absent error, decode func(tablestore.Entity) (T, error),
+) (none T, _ error) {
+	row, err := s.videos.Get(ctx, string(id), key)
 	if errors.Is(err, tablestore.ErrNotFound) {
-		return Record{}, ErrNotFound
+		return none, absent
 	}
 	if err != nil {
-		return Record{}, fmt.Errorf("read video %s: %w", id, err)
+		return none, fmt.Errorf("read %s of video %s: %w", key, id, err)
 	}
-	return tablestore.Decode(ctx, s.videos, row, readMeta)
+	decoded, err := tablestore.Decode(ctx, s.videos, row, decode)
+	if err != nil {
+		err = fmt.Errorf("decode %s of video %s: %w", key, id, err)
+	}
+	return decoded, err
 }
 
 // Exists reports whether a video exists and is not being deleted: a point read.
@@ -131,9 +142,8 @@ func (s *Store) Exists(ctx context.Context, id video.ID) (bool, error) {
 // Change applies edit to the newest META and writes it with the messages that edit
 // returns in one entity-group transaction. Then it sends them. With ifMatch it changes
 // only that version, else ErrChanged. Without ifMatch it repeats edit when META was
-// changed meanwhile, so edit may run several times and must have no side effects. When
-// edit returns ErrUnchanged nothing is written. Other errors of edit are returned as
-// they are.
+// changed meanwhile. When edit returns ErrUnchanged nothing is written. Other errors of
+// edit are returned as they are.
 func (s *Store) Change(ctx context.Context, id video.ID, ifMatch string, edit func(*video.Video) ([]OutboxMessage, error)) (Record, error) {
 	return s.changeWith(ctx, id, ifMatch, func(v *video.Video) ([]OutboxMessage, []tablestore.Op, error) {
 		messages, err := edit(v)
@@ -167,10 +177,9 @@ func (s *Store) changeWith(ctx context.Context, id video.ID, ifMatch string, edi
 }
 
 // write puts after in the place of META, adds the outbox rows and applies more, in one
-// transaction. Then it sends the messages and tells the observer. What a video needs of its
-// owner's quota that is taken up again, is reserved before. ErrChanged when META or a row of
-// more is not as expected. The record's ETag says whether it was written, also when the
-// messages could not be sent.
+// transaction. Then it sends the messages. What a video needs of its owner's quota that is
+// taken up again, is reserved before. ErrChanged when META or a row of more is not as expected.
+// The record's ETag says whether it was written, also when the messages could not be sent.
 func (s *Store) write(ctx context.Context, rec Record, after video.Video, messages []OutboxMessage, more ...tablestore.Op) (Record, error) {
 	begins := rec.Video.State.Terminal() && (after.State.Active() || after.State == video.AwaitingUpload)
 	if len(messages) > 0 || begins {
@@ -200,8 +209,7 @@ func (s *Store) write(ctx context.Context, rec Record, after video.Video, messag
 	return Record{Video: after, ETag: etags[0]}, s.sendRows(ctx, after.ID, out)
 }
 
-// secondLook bounds the requests that check, and perhaps undo, what a call has just
-// written. They do not end with the caller's context.
+// secondLook bounds the requests that undo what a call has written, beyond its context.
 const secondLook = 10 * time.Second
 
 // countAgain gives back what was reserved for a change that did not happen. If the process
@@ -215,9 +223,7 @@ func (s *Store) countAgain(ctx context.Context, id video.ID) error {
 const metaKey = "META"
 
 func metaRow(v video.Video) tablestore.Entity {
-	if v.Error != nil {
-		v.Error = stored(v.Error)
-	}
+	v.Error = stored(v.Error)
 	return tablestore.Entity{PartitionKey: string(v.ID), RowKey: metaKey, Props: tablestore.Props(struct {
 		State      video.State
 		Generation int
@@ -225,8 +231,7 @@ func metaRow(v video.Video) tablestore.Entity {
 	}{v.State, v.Generation, v})}
 }
 
-// VideoOfMeta reports whether a row that cannot be read is META, and of which video: [Store.Delete]
-// removes it, with all that it may name.
+// VideoOfMeta reports whether a row that cannot be read is META, and of which video.
 func VideoOfMeta(row tablestore.Unreadable) (id video.ID, isMeta bool) {
 	return video.ID(row.PartitionKey), row.Table == VideosTable && row.RowKey == metaKey
 }
@@ -268,19 +273,11 @@ func (s *Store) Plan(ctx context.Context, id video.ID, generation int) (video.Pl
 	if plan, found := s.plans.Get(planID{id, generation}); found {
 		return plan, nil
 	}
-	row, err := s.videos.Get(ctx, string(id), planKey(generation))
-	if errors.Is(err, tablestore.ErrNotFound) {
-		return video.Plan{}, ErrGone
+	plan, err := read(ctx, s, id, planKey(generation), ErrGone, readPlan)
+	if err == nil {
+		s.plans.Add(planID{id, generation}, plan)
 	}
-	if err != nil {
-		return video.Plan{}, fmt.Errorf("read plan of %s: %w", id, err)
-	}
-	plan, err := tablestore.Decode(ctx, s.videos, row, readPlan)
-	if err != nil {
-		return video.Plan{}, fmt.Errorf("decode plan of %s: %w", id, err)
-	}
-	s.plans.Add(planID{id, generation}, plan)
-	return plan, nil
+	return plan, err
 }
 
 func partRow(step Step, part video.AudioPart) tablestore.Entity {

@@ -35,8 +35,8 @@ func (s *Store) View(ctx context.Context, id video.ID) (View, error) {
 	return s.view(ctx, id, metaKey, "", false)
 }
 
-// ReadSnapshot is View for people: rows that cannot be read are left out and reported. Nothing
-// may be decided by it, because the steps left out may be done, and may name blobs.
+// ReadSnapshot is View for people: rows that cannot be read are left out. Nothing may be
+// decided by it, because the steps left out may be done, and may name blobs.
 func (s *Store) ReadSnapshot(ctx context.Context, id video.ID) (View, error) {
 	return s.view(ctx, id, metaKey, "", true)
 }
@@ -200,9 +200,8 @@ type Progress struct {
 	ChunksTotal int `json:"chunksTotal"`
 }
 
-// Progress is what META alone says, without another read. It is exact for a video that
-// is ready or not planned yet. For others only ChunksTotal is exact, and only the
-// planning counts as done.
+// Progress is what META alone says. It is exact for a video that is ready or not planned yet.
+// For others only ChunksTotal is exact, and only the planning counts as done.
 func (r Record) Progress() (p Progress, exact bool) {
 	p.ChunksTotal = r.Video.Chunks
 	switch {
@@ -216,8 +215,8 @@ func (r Record) Progress() (p Progress, exact bool) {
 	return p, true
 }
 
-// Progress weighs steps by their declared weights and chunks by their frames, so that
-// it grows evenly. Steps that the plan does not promise count as done.
+// Progress weighs steps by their declared weights and chunks by their frames. Steps that the
+// plan does not promise count as done.
 func (v View) Progress() Progress {
 	p, exact := v.Record.Progress()
 	if exact {
@@ -250,26 +249,25 @@ func previewKey(key workflow.Key) string {
 }
 
 // BeginPreview returns what a preview of a chunk is made from. Nothing is claimed: previews
-// of a chunk show the same, and keep no worker from making the chunk itself. there says that
-// it has a preview already. ErrDone when the chunk is committed, ErrGone when the video no
-// longer wants it.
+// keep no worker from making the chunk itself. there says that it has a preview already.
+// ErrDone when the chunk is committed, ErrGone when the video no longer wants it.
 func (s *Store) BeginPreview(ctx context.Context, key workflow.Key) (rec Record, plan video.Plan, there bool, _ error) {
-	view, err := s.View(ctx, key.ID)
-	if errors.Is(err, ErrNotFound) || err == nil && !wanted(key, view.Video) {
-		return rec, plan, false, ErrGone
+	c, err := s.unclaimed(ctx, key)
+	if err == nil {
+		plan, err = s.Plan(ctx, key.ID, key.Generation)
+	}
+	if err == nil && key.Index >= len(plan.Chunks) {
+		err = ErrGone
 	}
 	if err != nil {
 		return rec, plan, false, err
 	}
-	if step, found := view.StepOf(key); found && step.State == StepDone {
-		return rec, plan, false, ErrDone
+	_, err = s.videos.Get(ctx, string(key.ID), previewKey(key))
+	there = err == nil
+	if err != nil && !errors.Is(err, tablestore.ErrNotFound) {
+		return rec, plan, false, fmt.Errorf("look for the preview of %s: %w", key, err)
 	}
-	plan, found := view.Plans[key.Generation]
-	if !found || key.Index >= len(plan.Chunks) {
-		return rec, plan, false, ErrGone
-	}
-	_, there = view.Previews[key.Generation][key.Index]
-	return view.Record, plan, there, nil
+	return Record{Video: c.Video, ETag: c.metaETag}, plan, there, nil
 }
 
 // AddPreview writes what can be watched of a chunk, in the place of an earlier preview.

@@ -1,9 +1,8 @@
 // Package workflow declares what the work on a video is. Every step is one value
 // of [Steps]: on which queue it travels, when it is due, how many times it runs,
 // whether its failure is the video's, how the timeline and the progress show it.
-// Both roles read the declaration: fan-out, fan-in, retry, reprocessing, the
-// reconciler, the janitor, progress, timeline and the crash tests. No other
-// package names a step but the file that implements it.
+// Both roles read the declaration. No other package names a step but the file that
+// implements it.
 //
 // To add a step: a value in [Steps], and a file in workerrole/internal/step that
 // is listed in Steps there. [Check] says at start what is missing.

@@ -11,9 +11,8 @@ import (
 	"github.com/cutroom/cutroom/shared/workitem"
 )
 
-// Key names one run of one step. Its row, its message, its blobs and its name in
-// the API are derived from it, and so are the same no matter who makes them. The JSON
-// form, without the video, is that of the outbox and of messages.
+// Key names one run of one step. Its row, its message, its blobs and its name in the API are
+// derived from it. The JSON form, without the video, is that of the outbox and of messages.
 type Key struct {
 	ID         video.ID `json:"-"`
 	Step       string   `json:"step,omitempty"`
@@ -79,8 +78,7 @@ func number(field string) int {
 	return n
 }
 
-// ItemID is the id of the run's message: "<id>.<row key>". It does not depend on the
-// attempt, so that duplicates are recognised.
+// ItemID is the id of the run's message, whichever the attempt: "<id>.<row key>".
 func (k Key) ItemID() string { return string(k.ID) + "." + k.RowKey() }
 
 // ParseItemID is the inverse of [Key.ItemID]. ErrNotAKey when the text names no run
@@ -95,9 +93,8 @@ func ParseItemID(text string) (Key, error) {
 	return k, nil
 }
 
-// BlobPrefix is where one attempt of the run writes, in every container. Two
-// attempts never share a name; only what a committed attempt wrote is ever read,
-// and the janitor removes the rest.
+// BlobPrefix is where one attempt of the run writes, in every container. Only what a
+// committed attempt wrote is ever read, and the janitor removes the rest.
 func (k Key) BlobPrefix(attempt string) string { return k.BlobFolder() + attempt + "/" }
 
 // PreviewPrefix is where one attempt at a preview of the run writes. Beside the prefixes
@@ -114,8 +111,7 @@ func (k Key) BlobFolder() string {
 	return fmt.Sprintf("%sg%05d/%s/%05d/", video.Prefix(k.ID), k.Generation, k.Step, k.Index)
 }
 
-// Name is the name of a run on request in the API, unique within its video and
-// step.
+// Name is the name of a run on request in the API, unique within its video and step.
 func (k Key) Name() string { return fmt.Sprintf("g%d-%d-%d", k.Generation, k.Index, k.Frames) }
 
 // Payload is what a message says beside the step and the video.
@@ -124,9 +120,8 @@ func (k Key) Payload() any {
 	return k
 }
 
-// KeyOf names the run that an item asks for. The item comes from a queue, where
-// any program may have put it: a subject that is no video's id, and data of another
-// shape, are errors that stay.
+// KeyOf names the run that an item asks for. Any program may have put the item into its queue:
+// a subject that is no video's id, and data of another shape, are errors that stay.
 func KeyOf(item workitem.Item) (Key, error) {
 	id, err := video.ParseID(item.Subject)
 	if err != nil {

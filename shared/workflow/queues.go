@@ -30,9 +30,8 @@ const (
 	Heavy = "heavy"
 )
 
-// Pools returns the slots of each pool unless WORKERROLE_POOLS says otherwise. Heavy
-// work gets a slot for each core that the process may use: Go counts a container's CPU
-// quota, which the number of the machine's cores ignores.
+// Pools returns the slots of each pool unless WORKERROLE_POOLS says otherwise. Heavy work gets
+// a slot for each core that the process may use: Go counts a container's CPU quota.
 // A pool of one's own is named here.
 func Pools() map[string]int { return map[string]int{Light: 4, Heavy: runtime.GOMAXPROCS(0)} }
 
@@ -57,10 +56,8 @@ var Specs = travelling([]workqueue.Spec{
 })
 
 // Niceness is how far the programs of a queue's items step back on the processor, as nice(1)
-// counts: not at all for what a viewer waits for, a little for the rest of what is short,
-// and far for bulk, which then leaves it to all others. A queue that is not named has 0.
-//
-// Bulk must not step back further: a program that hardly runs keeps its slot for long.
+// counts: not at all for what a viewer waits for, a little for the rest of what is short, and
+// far for bulk. Further would be too far: a program that hardly runs keeps its slot for long.
 var Niceness = map[string]int{EncodeHigh: 3, Finish: 3, EncodeNormal: BulkNice, EncodeLow: BulkNice, Audio: BulkNice}
 
 // BulkNice is the niceness of bulk work.

@@ -60,17 +60,15 @@ type Step struct {
 	Stage Stage
 	Count Count
 
-	// Queues are the base queues that its messages travel on, the most urgent first:
-	// Audio for light work without urgency, EncodeLow for work that fills a core, or
-	// one of its own.
+	// Queues are the base queues that its messages travel on, the most urgent first: Audio for
+	// light work without urgency, EncodeLow for work that fills a core, or one of its own.
 	Queues []string
 	// Choose picks one of them; nil means the first. The plan is empty for a step
 	// that is due without one.
 	Choose func(v video.Video, plan video.Plan, index int) string
 
-	// Optional: its failure leaves the video as it is. The last step waits for a part
-	// that fails alone until that has ended, failed or not, so its retries delay the
-	// moment when the video is ready: what is not needed for that belongs AfterReady.
+	// Optional: its failure leaves the video as it is. The last step waits also for such a
+	// part, and so for its retries: what is not needed for a ready video belongs AfterReady.
 	// AfterReady and OnRequest always fail alone.
 	Optional bool
 
@@ -81,8 +79,7 @@ type Step struct {
 	// which sorts before META, so that playing a video never reads them.
 	Rows string
 
-	// Expires: what was made on request is removed some time after: see
-	// upkeep.Janitor.ClipLife. A repeated request makes a new one.
+	// Expires: what was made on request is removed some time after.
 	Expires bool
 
 	// Makes is what the player reads of it.
@@ -113,8 +110,7 @@ func (s Step) Items(plan video.Plan) int {
 	return 1
 }
 
-// Size is the share that one run has of the step's work: its frames when it is a
-// chunk, so that progress moves evenly.
+// Size is the share that one run has of the step's work: its frames when it is a chunk.
 func (s Step) Size(plan video.Plan, index int) int64 {
 	if s.Count == PerChunk {
 		return plan.Chunks[index].To - plan.Chunks[index].From
@@ -132,8 +128,7 @@ func (s Step) Span(plan video.Plan, index int) (from, to float64, ok bool) {
 	return plan.FPS.Seconds(chunk.From), plan.FPS.Seconds(chunk.To), true
 }
 
-// Queue is the queue that a run of the step travels on, with the video's lane if
-// the queue has lanes.
+// Queue is the queue that a run of the step travels on, with the video's lane if it has lanes.
 func (s Step) Queue(v video.Video, plan video.Plan, index int) string {
 	base := s.Queues[0]
 	if s.Choose != nil {
@@ -176,8 +171,7 @@ type Promise struct {
 	Items int
 }
 
-// PromisesFor is what a new plan is to store: every part and every step after ready
-// that has a run in it.
+// PromisesFor is what a new plan is to store: the parts and the steps after ready.
 func PromisesFor(plan video.Plan) (stored []video.Promise) {
 	for _, s := range Steps {
 		if n := s.Items(plan); n > 0 && (s.Stage == Part || s.Stage == AfterReady) {

@@ -107,9 +107,8 @@ func Order(name string) int {
 	return len(Steps)
 }
 
-// Check returns what keeps the declaration from working, every mistake with what
-// to do about it. Both roles call it at start. That every step has a handler and
-// every queue's pool has slots is the consumer's to check.
+// Check returns what keeps the declaration from working. Both roles call it at start. That
+// every step has a handler and every queue's pool has slots is the consumer's to check.
 func Check(specs []workqueue.Spec) error { return check(Steps, specs) }
 
 var name = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)

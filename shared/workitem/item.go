@@ -5,11 +5,10 @@
 //	 "subject":"<what it is about>","time":"2026-01-02T03:04:05Z","datacontenttype":"application/json",
 //	 "failures":1,"lasterror":"…","data":{"generation":1,"index":4}}
 //
-// Old and new versions of a worker read the same queue, which three rules make safe.
-// Members that we do not know are kept byte for byte and in their order. A newer
-// format is recognised ([ErrNewerVersion]), and an item says the version of its data:
-// an older worker snoozes both for a newer one. A text that cannot be read is
-// [ErrMalformed], and its item is poison without further attempts.
+// Old and new versions of a worker read the same queue. So members that we do not know are
+// kept byte for byte and in their order, and a newer format ([ErrNewerVersion]) or version of
+// the data is snoozed for a newer worker. A text that cannot be read is [ErrMalformed], and
+// its item is poison without further attempts.
 //
 // Next: shared/workqueue, how items travel and how a message is leased.
 package workitem
@@ -129,8 +128,7 @@ func (i *Item) Reset() {
 }
 
 // Unexplained is the number of earlier deliveries that left no record in the item: the
-// worker died or lost its lease. One happens now and then; very many mean that the
-// item kills its workers.
+// worker died or lost its lease. Very many mean that the item kills its workers.
 func (i Item) Unexplained(dequeueCount int64) int {
 	return max(0, int(dequeueCount)-1-i.Failures-i.Releases-i.Snoozes)
 }

@@ -41,7 +41,11 @@ func stepRunsOf(view videostore.View) (runs []stepRun) {
 		if step, known := workflow.Find(s.Key.Step); s.Key.Generation == generation && (step.Shown() || !known) {
 			has[s.Key] = true
 			s.Output = nil // large, and not for the timeline
-			runs = append(runs, stepRun{Step: s, since: s.WaitingSince()})
+			run := stepRun{Step: s}
+			if s.State == videostore.StepQueued {
+				run.since = s.QueuedAt
+			}
+			runs = append(runs, run)
 		}
 	}
 	expected := []workflow.Promise{{Step: workflow.OnlyStepIn(workflow.First), Items: 1}}
