@@ -32,15 +32,14 @@ var (
 // Claim is the right to commit one attempt of one step. It is valid while the step row
 // is as the claim left it. Not safe for concurrent use.
 type Claim struct {
-	Video video.Video
-	Plan  video.Plan // empty for the first step, which makes it, and for captions
-	Step  Step
+	Record            // the video, as it was read last
+	Plan   video.Plan // empty for the first step, which makes it, and for captions
+	Step   Step
 	// Usage is asked what the attempt has spent when its end is written. nil: nothing is counted.
 	Usage func() Usage
 
-	store    *Store
-	metaETag string
-	outbox   []tablestore.Entity // rows that the commit wrote, for SendOutbox
+	store  *Store
+	outbox []tablestore.Entity // rows that the commit wrote, for SendOutbox
 }
 
 // Claim makes a new attempt the owner of a step. The write is conditional, so only one of
@@ -102,7 +101,7 @@ func (s *Store) unclaimed(ctx context.Context, key workflow.Key) (*Claim, error)
 	if err != nil {
 		return nil, err
 	}
-	c := &Claim{Video: rec.Video, store: s, metaETag: rec.ETag}
+	c := &Claim{Record: rec, store: s}
 	c.Step, err = s.step(ctx, key)
 	asked := err == nil || key.Declared().Stage != workflow.OnRequest // a request writes the row
 	switch {

@@ -164,9 +164,9 @@ func (c *Claim) end(ctx context.Context, step Step, outcome Outcome, cause error
 			if after, err = commit.edited(c.Video, step.Key); err != nil {
 				return err
 			}
-			ops = append(ops, written(metaRow(after), c.metaETag))
+			ops = append(ops, written(metaRow(after), c.ETag))
 		} else if c.Step.etag == "" {
-			ops = append(ops, unchangedMeta(Record{Video: c.Video, ETag: c.metaETag}))
+			ops = append(ops, unchangedMeta(c.Record))
 		}
 		if commit.Part != nil {
 			ops = append(ops, tablestore.Op{Kind: tablestore.OpUpsert, Entity: partRow(step, *commit.Part)})
@@ -255,11 +255,10 @@ func (c *Claim) conflict(ctx context.Context, step Step, cause error) (again boo
 	}
 	c.Step.etag = now.etag
 	rec, err := c.Active(ctx)
-	if err != nil {
-		return false, err
+	if err == nil {
+		c.Record = rec
 	}
-	c.Video, c.metaETag = rec.Video, rec.ETag
-	return true, nil
+	return err == nil, err
 }
 
 // Follow does what comes after the end of a part, when its messages are sent: the video

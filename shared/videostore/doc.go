@@ -21,7 +21,7 @@
 //   - Window (fan.go): only some chunks of a video are in the queues at a time (Q5).
 //   - In-flight index (inflight.go): it names the videos that may have unfinished work.
 //   - A repeated request does not create a second video (idempotency.go).
-//   - Owners, and all together, have quotas (quota.go, ledger.go).
+//   - Owners, and all together, have quotas (quota.go).
 //
 // Next: shared/playlist, which turns these rows into HLS.
 package videostore

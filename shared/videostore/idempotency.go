@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
@@ -20,6 +21,9 @@ import (
 const IdempotencyTable = "idempotency"
 
 const idempotencyRow = "VIDEO"
+
+// discardTime bounds the requests that remove a video again, beyond the caller's context.
+const discardTime = 10 * time.Second
 
 // ErrKeyUsed says that the key made a video that exists, from another body.
 var ErrKeyUsed = errors.New("idempotency key was used with another body")
@@ -91,7 +95,7 @@ func (s *Store) createdBefore(ctx context.Context, keyHash string) (row tablesto
 // discard removes a video whose request was not the first, also when the caller has
 // stopped waiting. If it fails, the reconciler removes the video later.
 func (s *Store) discard(ctx context.Context, made Record) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), secondLook)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTime)
 	defer cancel()
 	id := made.Video.ID
 	if s.videos.Delete(ctx, string(id), metaKey, made.ETag) == nil && s.CountOwned(ctx, id) == nil {

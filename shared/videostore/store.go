@@ -178,7 +178,8 @@ func (s *Store) changeWith(ctx context.Context, id video.ID, ifMatch string, edi
 
 // write puts after in the place of META, adds the outbox rows and applies more, in one
 // transaction. Then it sends the messages. What a video needs of its owner's quota that is
-// taken up again, is reserved before. ErrChanged when META or a row of more is not as expected.
+// taken up again, is reserved before; if that is not written then, the mark makes the step on
+// change count again. ErrChanged when META or a row of more is not as expected.
 // The record's ETag says whether it was written, also when the messages could not be sent.
 func (s *Store) write(ctx context.Context, rec Record, after video.Video, messages []OutboxMessage, more ...tablestore.Op) (Record, error) {
 	begins := rec.Video.State.Terminal() && (after.State.Active() || after.State == video.AwaitingUpload)
@@ -197,9 +198,6 @@ func (s *Store) write(ctx context.Context, rec Record, after video.Video, messag
 	ops := slices.Concat([]tablestore.Op{{Kind: tablestore.OpReplace, Entity: metaRow(after), IfMatch: rec.ETag}}, more, inserted(out))
 	etags, err := s.videos.Submit(ctx, ops)
 	if err != nil {
-		if begins {
-			err = errors.Join(err, s.countAgain(ctx, after.ID))
-		}
 		if tablestore.Overtaken(err) {
 			return Record{}, ErrChanged
 		}
@@ -207,17 +205,6 @@ func (s *Store) write(ctx context.Context, rec Record, after video.Video, messag
 	}
 	s.notifyVideo(rec.Video, after)
 	return Record{Video: after, ETag: etags[0]}, s.sendRows(ctx, after.ID, out)
-}
-
-// secondLook bounds the requests that undo what a call has written, beyond its context.
-const secondLook = 10 * time.Second
-
-// countAgain gives back what was reserved for a change that did not happen. If the process
-// dies before, the mark is there, and the step on change counts again.
-func (s *Store) countAgain(ctx context.Context, id video.ID) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), secondLook)
-	defer cancel()
-	return s.CountOwned(ctx, id)
 }
 
 const metaKey = "META"

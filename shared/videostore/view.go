@@ -267,7 +267,7 @@ func (s *Store) BeginPreview(ctx context.Context, key workflow.Key) (rec Record,
 	if err != nil && !errors.Is(err, tablestore.ErrNotFound) {
 		return rec, plan, false, fmt.Errorf("look for the preview of %s: %w", key, err)
 	}
-	return Record{Video: c.Video, ETag: c.metaETag}, plan, there, nil
+	return c.Record, plan, there, nil
 }
 
 // AddPreview writes what can be watched of a chunk, in the place of an earlier preview.
