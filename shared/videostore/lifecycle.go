@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/google/uuid"
-
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -18,9 +16,7 @@ var ErrState = errors.New("video is not in a state that allows this")
 
 // FollowMessage promises the step on change: catalogue and search follow META (T8).
 func FollowMessage() OutboxMessage {
-	message := messageFor(video.Video{}, video.Plan{}, workflow.OnlyStepIn(workflow.OnChange), 0)
-	message.Item = uuid.NewString()
-	return message
+	return messageFor(video.Video{}, video.Plan{}, workflow.OnlyStepIn(workflow.OnChange), 0)
 }
 
 // RemoveMessage promises the step on delete: everything of a deleted video is removed.

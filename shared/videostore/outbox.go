@@ -1,7 +1,6 @@
 package videostore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,20 +21,16 @@ import (
 type OutboxMessage struct {
 	Queue string `json:"q"`
 	workflow.Key
-	// Item is the id of the item. Empty: Key.ItemID, so that one that is sent
-	// twice makes two queue messages of the same item.
-	Item string `json:"id,omitempty"`
 	// Trace is the W3C trace context of the item's sender; empty without tracing.
 	Trace string `json:"tp,omitempty"`
 
 	step workflow.Step // that it asks for, as the plan declares it
 }
 
-// Is reports whether an item asks for the same work as the message. Items whose message
-// sets Item (index) all ask for the same: to make other tables follow META.
+// Is reports whether an item asks for the same work as the message.
 func (i OutboxMessage) Is(id video.ID, item workitem.Item) bool {
 	i.ID = id
-	return item.Subject == string(i.ID) && item.Step == i.Step && (i.Item != "" || item.ID == i.ItemID())
+	return item.ID == i.ItemID()
 }
 
 var tracer = otel.Tracer("videostore")
@@ -93,7 +88,7 @@ func (s *Store) sendRows(ctx context.Context, id video.ID, rows []tablestore.Ent
 func (s *Store) send(ctx context.Context, id video.ID, messages []OutboxMessage) error {
 	for _, message := range messages {
 		message.ID = id
-		item, err := workitem.New(message.Step, string(id), cmp.Or(message.Item, message.ItemID()), message.Payload())
+		item, err := workitem.New(message.Step, string(id), message.ItemID(), message.Payload())
 		item.Traceparent = message.Trace
 		if err == nil {
 			err = s.sender.Send(ctx, message.Queue, item, 0)
