@@ -47,8 +47,11 @@ func (s *Store) Footage(ctx context.Context, id video.ID) (Footage, error) {
 	if err != nil {
 		return Footage{}, err
 	}
-	out, err := outputOf[video.FinishOutput](step)
-	return Footage{ID: id, Generation: generation, FPS: plan.FPS, Frames: out.Frames}, err
+	out, err := OutputOf[video.FinishOutput](step)
+	if out == nil {
+		return Footage{}, cmp.Or(err, ErrState)
+	}
+	return Footage{ID: id, Generation: generation, FPS: plan.FPS, Frames: out.Frames}, nil
 }
 
 // Seconds is how long the footage is.

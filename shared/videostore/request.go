@@ -157,15 +157,6 @@ func LanguageName(tag string) string {
 	return tag
 }
 
-// CaptionsOutput is what the run made that was done last. false when there is nothing yet.
-func (s Step) CaptionsOutput() (out video.CaptionsOutput, found bool, err error) {
-	if len(s.Output) == 0 {
-		return out, false, nil
-	}
-	out, err = outputOf[video.CaptionsOutput](s)
-	return out, err == nil, err
-}
-
 // AllCaptions reads the captions of a video in the order of their tags: a row range (T5).
 func (s *Store) AllCaptions(ctx context.Context, id video.ID) (all []Step, _ error) {
 	query := requests(id, workflow.StepCaptions)
@@ -179,7 +170,7 @@ func (s *Store) AllCaptions(ctx context.Context, id video.ID) (all []Step, _ err
 func readCaptions(row tablestore.Entity) (Step, error) {
 	step, err := readStep(row)
 	if err == nil {
-		_, _, err = step.CaptionsOutput()
+		_, err = OutputOf[video.CaptionsOutput](step)
 	}
 	return step, err
 }

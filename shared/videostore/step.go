@@ -105,10 +105,14 @@ func readStep(row tablestore.Entity) (Step, error) {
 	return Step{}, fmt.Errorf("unknown state %q of %s", s.State, key) // of a later release: neither claimed nor shown
 }
 
-// outputOf decodes the output of a step.
-func outputOf[T any](s Step) (out T, err error) {
-	if err = json.Unmarshal(s.Output, &out); err != nil {
-		err = fmt.Errorf("decode output of %s: %w", s.Key, err)
+// OutputOf decodes what the attempt made that was done last; nil when none was.
+func OutputOf[T any](s Step) (*T, error) {
+	if len(s.Output) == 0 {
+		return nil, nil
 	}
-	return out, err
+	out := new(T)
+	if err := json.Unmarshal(s.Output, out); err != nil {
+		return nil, fmt.Errorf("decode output of %s: %w", s.Key, err)
+	}
+	return out, nil
 }

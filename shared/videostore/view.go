@@ -149,14 +149,10 @@ func (v View) Find(generation int, name string, index int) (Step, bool) {
 	return v.StepOf(workflow.Key{ID: v.Video.ID, Generation: generation, Step: name, Index: index})
 }
 
-// Whole returns the output of a generation's last step, or false while that is not done.
-func (v View) Whole(generation int) (out video.FinishOutput, done bool, err error) {
-	step, found := v.Find(generation, workflow.OnlyStepIn(workflow.Last).Name, 0)
-	if !found || step.State != StepDone {
-		return out, false, nil
-	}
-	out, err = outputOf[video.FinishOutput](step)
-	return out, err == nil, err
+// Whole returns the output of a generation's last step, or nil while that is not done.
+func (v View) Whole(generation int) (*video.FinishOutput, error) {
+	step, _ := v.Find(generation, workflow.OnlyStepIn(workflow.Last).Name, 0)
+	return OutputOf[video.FinishOutput](step)
 }
 
 // Presentation collects what is committed of a generation, for its playlists.
@@ -175,11 +171,11 @@ func (v View) Presentation(generation int) (playlist.Presentation, error) {
 			if s.Key.Index >= len(p.Chunks) {
 				continue
 			}
-			out, err := outputOf[video.ChunkOutput](s)
+			out, err := OutputOf[video.ChunkOutput](s)
 			if err != nil {
 				return p, err
 			}
-			p.Chunks[s.Key.Index] = &out
+			p.Chunks[s.Key.Index] = out
 		}
 	}
 	p.AudioDone = sound >= len(p.Plan.Sound)

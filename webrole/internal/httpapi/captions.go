@@ -68,13 +68,13 @@ func (s *Server) captionsFile(ctx context.Context, id video.ID, language string)
 	if err != nil {
 		return nil, err
 	}
-	out, found, err := captions.CaptionsOutput()
+	out, err := videostore.OutputOf[video.CaptionsOutput](captions)
 	switch {
 	case err != nil:
 		return nil, err
-	case !found && captions.State == videostore.StepFailed:
+	case out == nil && captions.State == videostore.StepFailed:
 		return nil, problem.New(problem.Code{Name: string(captions.Error.Code), Status: http.StatusConflict}, "%s", captions.Error.Detail)
-	case !found:
+	case out == nil:
 		return nil, problem.New(problem.CaptionsNotReady, "The captions are being made.").After(1)
 	}
 	file, err := s.Blobs.Get(ctx, video.MediaContainer, out.Blob)
@@ -114,8 +114,8 @@ func publicCaptions(captions videostore.Step) (api.Captions, error) {
 		State: api.CaptionsState(stateOf(captions)), CreatedAt: captions.CreatedAt, Error: stepFailure(captions),
 	}
 	out.Links.Self = pathOf(id) + "/captions/" + language
-	made, found, err := captions.CaptionsOutput()
-	if found {
+	made, err := videostore.OutputOf[video.CaptionsOutput](captions)
+	if made != nil {
 		out.Cues, out.LeftOut, out.Links.Media = &made.Cues, &made.LeftOut, new("/v/"+string(id)+"/captions/"+language+".vtt")
 		out.Charset = api.Some(made.Charset)
 	}

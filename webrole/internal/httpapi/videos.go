@@ -365,7 +365,7 @@ func place(view videostore.View, second float64) (api.Seek, error) {
 	base := "/v/" + string(view.Video.ID) + "/"
 	address := func(from int) string { return base + playlist.Address("master", from, false) }
 	generation := view.Video.Playing()
-	if _, whole, err := view.Whole(generation); whole || err != nil {
+	if whole, err := view.Whole(generation); whole != nil || err != nil {
 		return api.Seek{Master: address(0), Made: true}, err
 	}
 	p, err := view.Presentation(generation)

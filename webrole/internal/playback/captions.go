@@ -27,11 +27,11 @@ func (s *Service) captions(ctx context.Context, q request, path string) (resourc
 	if err != nil {
 		return resource{}, err
 	}
-	out, found, err := step.CaptionsOutput()
+	out, err := videostore.OutputOf[video.CaptionsOutput](step)
 	if err != nil {
 		return resource{}, err
 	}
-	if !found {
+	if out == nil {
 		return resource{}, missing()
 	}
 	if isPlaylist {

@@ -17,7 +17,6 @@ package playback
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"mime"
 	"strconv"
@@ -331,12 +330,12 @@ func (s *Service) clip(ctx context.Context, q request, file string) (resource, e
 	if err != nil {
 		return resource{}, err
 	}
-	if clip.State != videostore.StepDone {
-		return resource{}, missing()
+	out, err := videostore.OutputOf[video.ClipOutput](clip)
+	if err != nil {
+		return resource{}, err
 	}
-	var out video.ClipOutput
-	if err := json.Unmarshal(clip.Output, &out); err != nil {
-		return resource{}, fmt.Errorf("decode output of %s: %w", key, err)
+	if out == nil {
+		return resource{}, missing()
 	}
 	q.pinned = true
 	return resource{blob: out.Blob, length: out.Bytes, contentType: typeVideo, cache: q.cache()}, nil
@@ -409,10 +408,7 @@ func newViews(store *videostore.Store) *recent.Cache[viewKey, committed] {
 		if c.Presentation, err = view.Presentation(key.generation); err != nil {
 			return c, fmt.Errorf("collect %s: %w", key.id, err)
 		}
-		whole, done, err := view.Whole(key.generation)
-		if done {
-			c.finish = &whole
-		}
+		c.finish, err = view.Whole(key.generation)
 		return c, err
 	})
 }

@@ -62,13 +62,13 @@ func TestCaptionsOfALanguage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, found, err := made.CaptionsOutput()
+		out, err := videostore.OutputOf[video.CaptionsOutput](made)
 		switch {
 		case err != nil:
 			t.Fatal(err)
-		case !found && (made.Error == nil || made.Error.Error() != c.want):
+		case out == nil && (made.Error == nil || made.Error.Error() != c.want):
 			t.Errorf("%s failed with %v, want %s", tag, made.Error, c.want)
-		case !found:
+		case out == nil:
 			continue
 		}
 		body, _, err := blobs.Open(t.Context(), video.MediaContainer, out.Blob, blobstore.Range{Length: out.Bytes}, "")
