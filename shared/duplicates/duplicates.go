@@ -2,15 +2,12 @@
 //
 // # Table twins
 //
-// PartitionKey: what an upload is, as a synthetic key made of several properties
-// (S1): `sha256-<digest>-<bytes>` for the same file, `looks-<hashes>-<seconds>`
-// for the same pictures in another file. RowKey: `first`; property Video: the one that came
-// first. So whether there is a twin is a point query (T5).
+// PartitionKey: what an upload is, as a synthetic key (S1): `sha256-<digest>-<bytes>` for the
+// same file, `looks-<hashes>-<seconds>` for the same pictures in another file. RowKey: `first`;
+// property Video: the one that came first. So whether there is a twin is a point query (T5).
 //
-// Partition `<video id>` has a row for each key of a video, RowKey its kind and
-// property Key, so that a deleted video finds what to remove. It is written first.
-//
-// Granularity (T4): unique, but for the two rows of a video. Digests spread writes (T3).
+// Partition `<video id>` has a row for each key of a video, RowKey its kind and property Key,
+// so that a deleted video finds what to remove. It is written first.
 package duplicates
 
 import (

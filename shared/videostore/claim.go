@@ -109,7 +109,7 @@ func (s *Store) unclaimed(ctx context.Context, key workflow.Key) (*Claim, error)
 		return nil, err
 	case c.Step.State == StepDone:
 		return c, ErrDone
-	case !asked || !wanted(key, rec.Video):
+	case !asked || !key.Declared().Wanted(rec.Video, key.Generation):
 		return nil, ErrGone
 	}
 	return c, nil
@@ -118,14 +118,10 @@ func (s *Store) unclaimed(ctx context.Context, key workflow.Key) (*Claim, error)
 // Active reads META, or returns ErrGone when the video no longer wants this step.
 func (c *Claim) Active(ctx context.Context) (Record, error) {
 	rec, err := c.store.Get(ctx, c.Step.Key.ID)
-	if errors.Is(err, ErrNotFound) || err == nil && !wanted(c.Step.Key, rec.Video) {
+	if errors.Is(err, ErrNotFound) || err == nil && !c.Step.Key.Declared().Wanted(rec.Video, c.Step.Key.Generation) {
 		return Record{}, ErrGone
 	}
 	return rec, err
-}
-
-func wanted(key workflow.Key, v video.Video) bool {
-	return key.Declared().Wanted(v, key.Generation)
 }
 
 // GiveBack records in the step row, for the timeline, that an attempt ended without a commit:

@@ -26,32 +26,31 @@ type Footage struct {
 // Footage reads what clips are cut from: three point reads (T5), or two when the plan is
 // in memory. ErrNotFound, also for a deleted video. ErrState while no generation is
 // finished.
-func (s *Store) Footage(ctx context.Context, id video.ID) (Footage, error) {
+func (s *Store) Footage(ctx context.Context, id video.ID) (f Footage, _ error) {
 	rec, err := s.Get(ctx, id)
+	switch {
+	case err != nil:
+		return f, err
+	case rec.Video.State.Gone():
+		return f, ErrNotFound
+	case rec.Video.Serving == 0:
+		return f, ErrState
+	}
+	f.ID, f.Generation = id, rec.Video.Serving
+	plan, err := s.Plan(ctx, id, f.Generation)
 	if err != nil {
-		return Footage{}, err
+		return f, err
 	}
-	if rec.Video.State.Gone() {
-		return Footage{}, ErrNotFound
-	}
-	generation := rec.Video.Serving
-	if generation == 0 {
-		return Footage{}, ErrState
-	}
-	plan, err := s.Plan(ctx, id, generation)
+	step, err := s.step(ctx, workflow.Key{ID: id, Generation: f.Generation, Step: workflow.OnlyStepIn(workflow.Last).Name})
 	if err != nil {
-		return Footage{}, err
-	}
-	finish := workflow.Key{ID: id, Generation: generation, Step: workflow.OnlyStepIn(workflow.Last).Name}
-	step, err := s.step(ctx, finish)
-	if err != nil {
-		return Footage{}, err
+		return f, err
 	}
 	out, err := OutputOf[video.FinishOutput](step)
 	if out == nil {
-		return Footage{}, cmp.Or(err, ErrState)
+		return f, cmp.Or(err, ErrState)
 	}
-	return Footage{ID: id, Generation: generation, FPS: plan.FPS, Frames: out.Frames}, nil
+	f.FPS, f.Frames = plan.FPS, out.Frames
+	return f, nil
 }
 
 // Seconds is how long the footage is.

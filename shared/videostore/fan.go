@@ -14,16 +14,12 @@ import (
 
 // window is how many chunks of a plan are promised with it, beside all its other parts,
 // which are few. Each chunk's commit promises the next one, or two when the queue is
-// empty: a film that is alone then soon uses all workers.
-//
-// If all chunks were in the queue at once, fifty films would be ten thousand messages.
-// A cancelled film would leave hundreds behind, and reading the queue would be slow.
-// And films would be made one after another, because a queue is first in, first out.
+// empty: a film that is alone then soon uses all workers. If all chunks were in the queue at
+// once, films would be made one after another, and a cancelled one would leave hundreds behind.
 const window = 8
 
-// promisedIn returns a message for every run of a stage that a plan promises. They are ordered
-// by index, because a video plays only when it has the first chunk and the first portion of
-// sound.
+// promisedIn returns a message for every run of a stage that a plan promises, by index: a video
+// plays only when it has the first chunk and the first portion of sound.
 func promisedIn(v video.Video, plan video.Plan, stage workflow.Stage) (messages []OutboxMessage) {
 	for _, p := range workflow.Promises(plan, stage) {
 		for i := range p.Items {
@@ -34,8 +30,7 @@ func promisedIn(v video.Video, plan video.Plan, stage workflow.Stage) (messages 
 	return messages
 }
 
-// promisedSince returns the messages for the parts that a plan's reach promises and did not
-// promise before.
+// promisedSince returns the messages for the parts that were promised since another reach.
 func promisedSince(v video.Video, plan video.Plan, before, now fanOutCursor) []OutboxMessage {
 	return slices.DeleteFunc(promisedIn(v, plan, workflow.Part), func(m OutboxMessage) bool {
 		return before.promises(plan, m.step, m.Index) || !now.promises(plan, m.step, m.Index)

@@ -198,15 +198,11 @@ func readOwned(row tablestore.Entity) (video.ID, error) {
 //	              VIDEO:<inverted time>__<id> a line: what one video takes of its owner's quota; newest first
 //	              WORK:<item id>              a place: a clip or a reprocessing that was asked for
 //
-// Two requests at once must not both take the last free place, and a repeated request must
-// not count twice. An owner may have very many videos, so one entity-group transaction
-// changes the sums and a line (T2), on the condition that the sums are as they were read.
-// Of requested work there is little at once, so a request inserts its place and counts
-// them all: see takePlace.
-//
-// Both are written before what they are for. When the request dies in between, the line of a
-// video is removed by the reconciler, which finds the video's mark in table "inflight", and a
-// place when the ledger is full.
+// An owner may have very many videos, so one entity-group transaction changes the sums and a
+// line (T2), on the condition that the sums are as they were read. Of requested work there is
+// little at once, so its places are counted. Both are written before what they are for. When
+// the request dies in between, the line of a video is removed by the reconciler, which finds
+// the video's mark in table "inflight", and a place when the ledger is full.
 const QuotasTable = "quotas"
 
 const (
@@ -268,8 +264,8 @@ func (s *Store) ledgerRow(ctx context.Context, ledger, key string) (r ledgerRow,
 	return r, nil
 }
 
-// ledgerLock lets requests of one process take turns at a ledger. Without it they would refuse
-// each other again and again. Other processes are kept off by ETags and by counting.
+// ledgerLock lets requests of one process take turns at a ledger: they would refuse each other
+// again and again. Other processes are kept off by ETags and by counting.
 type ledgerLock struct {
 	sync.Mutex
 	swept time.Time // when places were last compared with their work
@@ -280,11 +276,10 @@ func (s *Store) lockOf(ledger string) *ledgerLock {
 }
 
 // count makes the line of a video, and the sums with it, what they are to be, or returns a
-// *QuotaError when that is over the quota. owned has the video's id, owner and time of
-// creation; meta returns the video as it is to be counted, or ErrNotFound when there is none.
-// It is called after the sums were read: a process that has read an older META has also read
-// older sums, so its transaction is refused and it reads both again. wrote is false when the
-// line was right already.
+// *QuotaError. owned has the video's id, owner and time of creation; meta returns the video as
+// it is to be counted, or ErrNotFound. It is called after the sums were read: a process that
+// has read an older META has also read older sums, so its transaction is refused and it reads
+// both again. wrote is false when the line was right already.
 func (s *Store) count(
 	ctx context.Context, owned video.Video, quota Quota, meta func(context.Context) (video.Video, error),
 ) (wrote bool, _ error) {

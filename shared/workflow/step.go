@@ -150,10 +150,10 @@ func laneQueue(base string, v video.Video) string {
 	return base
 }
 
-// Wanted reports whether a video still wants a run of the step: while its
-// generation is being made; of one that fails alone, also while the generation
-// plays; a step on request ends with the tombstone only. A step after ready is
-// wanted earlier, too: a plan of another release may have promised it as a part.
+// Wanted reports whether a video still wants a run of the step: while its generation is being
+// made; of one that fails alone, also while the generation plays; a step on request ends with
+// the tombstone only. A step after ready is wanted earlier, too: a plan of another release may
+// have promised it as a part.
 func (s Step) Wanted(v video.Video, generation int) bool {
 	alive := v.State != video.Deleting
 	switch s.Stage {
@@ -207,11 +207,12 @@ func Promises(plan video.Plan, stage Stage) (promised []Promise) {
 // StageIn returns when a step of a plan is due: as the plan stores it, which may differ
 // from today's declaration.
 func StageIn(plan video.Plan, step Step) Stage {
-	for _, stage := range []Stage{Part, AfterReady} {
-		for _, p := range Promises(plan, stage) {
-			if p.Step.Name == step.Name {
-				return stage
-			}
+	for _, p := range plan.Promises {
+		switch {
+		case p.Step == step.Name && p.After:
+			return AfterReady
+		case p.Step == step.Name:
+			return Part
 		}
 	}
 	return step.Stage
