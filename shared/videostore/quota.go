@@ -380,9 +380,9 @@ func (s *Store) sweep(ctx context.Context, places []tablestore.Entity) (taken []
 			err = s.quotas.Delete(ctx, place.PartitionKey, place.RowKey, place.ETag)
 		}
 		switch {
-		case goesOn, errors.Is(err, tablestore.ErrUnreadable):
+		case goesOn, errors.Is(err, tablestore.ErrUnreadable), errors.Is(err, tablestore.ErrChanged):
 			taken = append(taken, place)
-		case err != nil && !tablestore.Overtaken(err):
+		case err != nil && !errors.Is(err, tablestore.ErrNotFound):
 			return nil, err
 		}
 	}
