@@ -64,7 +64,6 @@ func run(ctx context.Context, getenv func(string) string) error {
 	return role.serve(ctx)
 }
 
-// open joins the parts and opens both listeners.
 func open(ctx context.Context, cfg config) (*role, error) {
 	measured := newMetrics()
 	measured.storage.Configure(&cfg.Storage)

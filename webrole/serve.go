@@ -61,7 +61,6 @@ type role struct {
 	routes        [2]*gin.Engine // the same
 }
 
-// listen opens both listeners and tells the blob service which pages may upload.
 func (r *role) listen(ctx context.Context) error {
 	blobOrigin, err := originOf(r.account.Blobs.URL())
 	if err != nil {
@@ -127,8 +126,7 @@ func (r *role) serve(ctx context.Context) error {
 	return err
 }
 
-// publicRoutes is pages, API and playback; operations only if they are wanted here;
-// and what the lab may do.
+// publicRoutes is pages, API and playback, operations where they are wanted here, and the lab.
 func (r *role) publicRoutes(blobOrigin string) *gin.Engine {
 	e := r.newEngine(blobOrigin, allowedHosts(r.cfg.Addr, r.cfg.Hosts), r.who, r.cfg.OpsFrom)
 	if signIn, ok := r.who.(*access.SignIn); ok {

@@ -45,7 +45,6 @@ type Log struct{ table *tablestore.Table }
 // New returns the audit log of an account.
 func New(a *azstorage.Account) *Log { return &Log{tablestore.New(a, Table)} }
 
-// dayKey is the partition of the day of UTC that t is in.
 func dayKey(t time.Time) string { return tablestore.InvertedTime(t.UTC().Truncate(24 * time.Hour)) }
 
 // Write inserts an entry, of now.

@@ -58,7 +58,6 @@ func (s *Storage) Configure(c *azstorage.Config) {
 	c.Unreadable = func(table string, rows int) { s.unreadable.WithLabelValues(table).Add(float64(rows)) }
 }
 
-// seen counts one try.
 func (s *Storage) seen(t azstorage.Try) {
 	service, operation := Split(t.Kind)
 	s.requests.WithLabelValues(service, operation, strconv.Itoa(t.Status)).Inc()

@@ -23,8 +23,7 @@ type Scene struct {
 	Page  string   // the pattern's page, below docs, such as "patterns/claim-check.md"
 
 	// Cast is who takes part in every run, in the order in which they mostly come in.
-	Cast []string
-	// Guess is what a reader may say before it plays.
+	Cast  []string
 	Guess Guess
 
 	// Questions may be answered before it plays, all of them: then it is about the
@@ -44,7 +43,6 @@ type Line struct {
 // Kind says what a line is.
 type Kind string
 
-// The kinds of lines.
 const (
 	Step  Kind = "step"  // what is about to happen
 	Act   Kind = "act"   // something that an actor does without a request, such as being killed

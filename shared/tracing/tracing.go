@@ -70,7 +70,6 @@ func Parent(ctx context.Context) string {
 	return carrier[traceparent]
 }
 
-// logs adds the trace to lines that are logged inside one.
 type logs struct{ slog.Handler }
 
 // Logs returns a handler that adds traceId and spanId to the lines of spans.

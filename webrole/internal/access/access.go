@@ -46,8 +46,7 @@ type Identity struct {
 	Until int64    // when that token ends, Unix seconds
 }
 
-// BuiltIn is every caller on loopback without configuration, and the holder of
-// WEBROLE_TOKEN.
+// BuiltIn is every caller on loopback without configuration, and the holder of the token.
 var BuiltIn = Identity{Owner: video.LocalOwner, Role: Operator}
 
 // Anonymous is a caller without credentials, where that is allowed.
@@ -122,8 +121,7 @@ type Open struct{}
 func (Open) Authenticate(*http.Request) (Identity, error) { return BuiltIn, nil }
 
 const (
-	// keyLife is how long a key is trusted after it was read: so long a revoked one
-	// still works.
+	// keyLife is how long a key works that was revoked after it was read.
 	keyLife  = 5 * time.Second
 	maxKnown = 4096 // keys that are remembered
 )

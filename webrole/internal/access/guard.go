@@ -93,8 +93,7 @@ func Enforce(videos *videostore.Store, trail *audit.Log) gin.HandlerFunc {
 
 const videoKey = "cutroom.video"
 
-// Video is the video of a route, which the requester may see. Its META was read to decide
-// that: a point read.
+// Video is the video of a route, which the requester may see: its META was read to decide that.
 func Video(c *gin.Context) videostore.Record {
 	rec, _ := c.Value(videoKey).(videostore.Record)
 	return rec

@@ -98,7 +98,6 @@ func Hide(next http.Handler) http.Handler {
 	})
 }
 
-// tokenOf is the token that a request shows, or false.
 func tokenOf(r *http.Request) (token string, ok bool) {
 	token, ok = r.Context().Value(tokenKey{}).(string)
 	return token, ok

@@ -117,8 +117,7 @@ func (s *SignIn) Authenticate(r *http.Request) (Identity, error) {
 	return s.next.Authenticate(r)
 }
 
-// stillOpen returns ErrUnknown when a session was signed out of, which may be noticed
-// keyLife later.
+// stillOpen returns ErrUnknown keyLife at most after a session was signed out of.
 func (s *SignIn) stillOpen(ctx context.Context, id string) error {
 	if open, _ := s.open.Get(id); open {
 		return nil

@@ -50,10 +50,8 @@ var (
 type Parts struct {
 	Queues  *workqueue.Queues
 	Workers *workers.Register
-	// Scale says how many workers the queues want, by what the board has read.
-	Scale *scaling.Window
-	// Title reads what a video is called: one storage request. A video that is gone
-	// has an empty title.
+	Scale   *scaling.Window
+	// Title makes one storage request. A video that is gone has an empty title.
 	Title func(ctx context.Context, id video.ID) (string, error)
 }
 

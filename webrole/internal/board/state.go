@@ -130,8 +130,7 @@ func messageOf(p workqueue.Peeked) api.BoardMessage {
 	return m
 }
 
-// rowOf returns the key and the index of the row that an item is of; nothing for a step without
-// rows.
+// rowOf returns the key and the index of an item's row; nothing for a step without rows.
 func rowOf(item string) (row string, index *int) {
 	key, err := workflow.ParseItemID(item)
 	if err != nil || !key.Declared().HasRows() {

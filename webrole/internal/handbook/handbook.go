@@ -60,8 +60,7 @@ func Read(files fs.FS) (*Handbook, error) {
 	return &Handbook{papers, patterns}, err
 }
 
-// readTables reads the tables of a document that have rows of that form, of which read makes
-// something.
+// readTables reads the tables of a document that have rows of that form.
 func readTables[T any](files fs.FS, name string, row *regexp.Regexp, read func(fs.FS, []string) (T, error)) (all []Table[T], _ error) {
 	text, err := fs.ReadFile(files, name)
 	if err != nil {
@@ -119,8 +118,7 @@ func readPattern(files fs.FS, match []string) (Pattern, error) {
 	return p, nil
 }
 
-// Find returns the pattern of that name with those before and after it in the list: nil
-// where there is none.
+// Find returns a pattern with those before and after it in the list: nil where there is none.
 func (h *Handbook) Find(name string) (before, pattern, next *Pattern) {
 	all := []*Pattern{nil}
 	for _, group := range h.Patterns {

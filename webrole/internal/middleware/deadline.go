@@ -116,7 +116,6 @@ func (c *clock) stop() {
 	}
 }
 
-// body is a request's body with a bound on how slowly it may come.
 type body struct {
 	io.ReadCloser
 	clock   *clock
@@ -151,8 +150,7 @@ func (b *body) Read(p []byte) (int, error) {
 		// deadline for the client's end.
 		_ = b.control.SetReadDeadline(time.Time{})
 	} else {
-		// It must not wait for the rest.
-		_ = b.control.SetReadDeadline(time.Now())
+		_ = b.control.SetReadDeadline(time.Now()) // it must not wait for the rest
 	}
 	if !b.paced {
 		b.clock.start()

@@ -11,7 +11,6 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
 
-// patternPage is the page of a pattern.
 type patternPage struct {
 	*handbook.Pattern
 	Before, Next *handbook.Pattern // in the list; nil at its ends

@@ -115,7 +115,6 @@ func (p *Pages) Register(r gin.IRoutes, state func(context.Context) (*board.Stat
 	r.HEAD("/static/*file", static)
 }
 
-// checkID is for pages about one video, whose scripts ask the API for it.
 func checkID(c *gin.Context) (any, error) {
 	_, err := video.ParseID(c.Param("id"))
 	return nil, err
