@@ -2,6 +2,7 @@ package playlist
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -34,17 +35,12 @@ func WithCaptions(master string, tracks []CaptionsTrack) string {
 	for _, t := range tracks {
 		fmt.Fprintf(&media, "#EXT-X-MEDIA:TYPE=SUBTITLES,GROUP-ID=\"subs\",NAME=%s,LANGUAGE=%s,DEFAULT=NO,AUTOSELECT=YES,URI=\"captions/%s.m3u8\"\n", quoted(t.Name), quoted(t.Language), t.Language)
 	}
-	var b strings.Builder
-	for line := range strings.Lines(master) {
-		if strings.HasPrefix(line, "#EXT-X-STREAM-INF:") {
-			b.WriteString(media.String())
-			media.Reset()
-			line = strings.TrimSuffix(line, "\n") + ",SUBTITLES=\"subs\"\n"
-		}
-		b.WriteString(line)
-	}
-	return b.String()
+	master = variant.ReplaceAllString(master, `$0,SUBTITLES="subs"`)
+	return strings.Replace(master, "#EXT-X-STREAM-INF:", media.String()+"#EXT-X-STREAM-INF:", 1)
 }
+
+// variant is the tag of a rendition in a multivariant playlist.
+var variant = regexp.MustCompile(`(?m)^#EXT-X-STREAM-INF:.*$`)
 
 // quoted writes a quoted string, which has no escapes (RFC 8216, section 4.2).
 func quoted(text string) string {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -172,15 +173,24 @@ func TestEveryInputIsGuarded(t *testing.T) {
 			t.Errorf("%s: %d inputs, want %d", what, seen, count)
 		}
 	}
-	for address, protocols := range map[string]string{"/tmp/x": "file", "-y.mp4": "file", "concat:a|b": "file", "http://127.0.0.1:1/x": "http,tcp"} {
+	served, err := Serve(t.Context(), 0, func() io.ReadSeeker { return strings.NewReader("") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, src := range []Source{{URL: "/tmp/x"}, {URL: "-y.mp4"}, {URL: "concat:a|b"}, served} {
+		src.Demuxer = "mov"
+		protocols := "file"
+		if src.URL == served.URL {
+			protocols = "http,tcp"
+		}
 		for name, run := range strangers {
 			count := 1
 			if name == "Probe" {
 				count = 1 + len(tails) // what is in it, and where it ends, for which it looks further back each time
 			}
-			check(name+" of "+address, func() error { return run(Source{URL: address, Demuxer: "mov"}) }, count, map[string]string{
+			check(name+" of "+src.URL, func() error { return run(src) }, count, map[string]string{
 				"-protocol_whitelist": protocols, "-format_whitelist": demuxers, "-f": "mov", "-max_pixels": "9437184", "-max_streams": "64",
-			}, address)
+			}, src.URL)
 		}
 	}
 	for name, run := range own {

@@ -30,7 +30,7 @@ func (t *Tool) Remux(ctx context.Context, src Source, info Info, out string) err
 		streams = append(streams, input.Get("a:"+strconv.Itoa(info.Audio.Track)))
 	}
 	options := ff.KwArgs{
-		"c": "copy", "map_metadata": "-1", "map_chapters": "-1",
+		"c:v": "copy", "c:a": "copy", "map_metadata": "-1", "map_chapters": "-1",
 		"fflags": "+bitexact", "max_muxing_queue_size": "4096", "f": RemuxedDemuxer,
 	}
 	if info.decodesSound() {
@@ -38,8 +38,6 @@ func (t *Tool) Remux(ctx context.Context, src Source, info Info, out string) err
 			Filter("aformat", nil, ff.KwArgs{"sample_fmts": "flt", "channel_layouts": "stereo"})
 		// Matroska counts milliseconds: blocks of 24 fall on them.
 		options["c:a"], options["frame_size"] = "flac", strconv.Itoa(video.SampleRate*24/1000)
-		options["c:v"] = "copy"
-		delete(options, "c")
 	}
 	// Where recordings were joined, the last sound of one comes after the first picture of the
 	// next. It is taken for a jump back, and not for a gap, when the first recording is

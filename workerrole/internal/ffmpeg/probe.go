@@ -2,6 +2,7 @@ package ffmpeg
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -105,17 +106,14 @@ func (t *Tool) probeStreams(ctx context.Context, src Source) (probed, error) {
 	}
 	err := t.ffprobe(ctx, src, &out, "-show_entries", entries, "-of", "json")
 	var p probed
-	if jsonErr := json.Unmarshal(out.Bytes(), &p); jsonErr != nil && err == nil {
-		return p, fmt.Errorf("reading ffprobe's answer: %w", jsonErr)
-	}
-	if err == nil {
-		return p, nil
-	}
-	var exit *RunError
-	if errors.As(err, &exit) {
+	unread := json.Unmarshal(out.Bytes(), &p)
+	if exit := (*RunError)(nil); errors.As(err, &exit) {
 		return p, refused(p.Error.Code, exit.Stderr)
 	}
-	return p, fmt.Errorf("probing the source: %w", err)
+	if err = cmp.Or(err, unread); err != nil {
+		err = fmt.Errorf("probing the source: %w", err)
+	}
+	return p, err
 }
 
 // averrorNoMemory is AVERROR(ENOMEM), as ffprobe prints it.
@@ -197,10 +195,12 @@ type probedStream struct {
 	Channels    int            `json:"channels"`
 	Layout      string         `json:"channel_layout"`
 	Disposition map[string]int `json:"disposition"`
-	SideData    []struct {
-		Type     string  `json:"side_data_type"`
-		Rotation float64 `json:"rotation"`
-	} `json:"side_data_list"`
+	SideData    []sideData     `json:"side_data_list"`
+}
+
+type sideData struct {
+	Type     string  `json:"side_data_type"`
+	Rotation float64 `json:"rotation"`
 }
 
 // seconds is a JSON string such as "1.466667"; 0 when it is missing or "N/A".
@@ -317,15 +317,8 @@ var namedPrimaries = map[string]bool{
 var wide = map[string]bool{"bt2020": true, "smpte431": true, "smpte432": true}
 
 func (s probedStream) encrypted() bool {
-	if s.Tag == "encv" || s.Tag == "enca" {
-		return true
-	}
-	for _, d := range s.SideData {
-		if strings.HasPrefix(d.Type, "Encryption") {
-			return true
-		}
-	}
-	return false
+	return s.Tag == "encv" || s.Tag == "enca" ||
+		slices.ContainsFunc(s.SideData, func(d sideData) bool { return strings.HasPrefix(d.Type, "Encryption") })
 }
 
 func (s probedStream) video() VideoStream {
@@ -335,10 +328,7 @@ func (s probedStream) video() VideoStream {
 	}
 	v.FPS, _ = video.ParseRational(s.FPS)
 	v.AvgFPS, _ = video.ParseRational(s.AvgFPS)
-	switch s.FieldOrder {
-	case "tt", "bb", "tb", "bt":
-		v.Interlaced = true
-	}
+	v.Interlaced = slices.Contains([]string{"tt", "bb", "tb", "bt"}, s.FieldOrder)
 	if s.Transfer == "smpte2084" || s.Transfer == "arib-std-b67" {
 		v.HDR = s.Transfer
 	}

@@ -61,7 +61,7 @@ func (c command) rules(nice int) sandbox.Rules {
 	reads := c.reads
 	if c.source.served != nil {
 		r.Connect = c.source.served.port
-	} else if !c.source.remote() {
+	} else {
 		reads = append(reads, c.source.URL)
 	}
 	for _, path := range reads {
@@ -141,7 +141,6 @@ func (t *Tool) startAndWait(c command, cmd *exec.Cmd, runs *Runs, tooMuch func()
 	} else if buffer, kept := c.stdout.(*bytes.Buffer); kept {
 		cmd.Stdout = &capped{Writer: buffer, left: maxStdout, over: tooMuch}
 	}
-	cmd.SysProcAttr = ownGroup()
 	cmd.Cancel = func() error {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		return syscall.Kill(cmd.Process.Pid, syscall.SIGKILL) // it may have left its group
@@ -163,7 +162,9 @@ func (t *Tool) startAndWait(c command, cmd *exec.Cmd, runs *Runs, tooMuch func()
 	runs.add(func(u *Usage) {
 		u.Runs++
 		u.CPU += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-		u.Memory = max(u.Memory, peakMemory(cmd.ProcessState))
+		if used, known := cmd.ProcessState.SysUsage().(*syscall.Rusage); known && runtime.GOOS == "linux" {
+			u.Memory = max(u.Memory, used.Maxrss<<10) // of macOS it is not in KiB
+		}
 	})
 	return err
 }

@@ -40,9 +40,6 @@ type Source struct {
 	served *served // the reads behind the address; nil for a local file
 }
 
-// remote reports whether the source is read through an address.
-func (s Source) remote() bool { return strings.HasPrefix(s.URL, "http://") }
-
 // size is the number of its bytes, 0 when that is not known.
 func (s Source) size() int64 {
 	if s.served != nil {
@@ -56,7 +53,7 @@ func (s Source) size() int64 {
 
 // input is the source in ffmpeg's words: "file:" keeps a path from being anything else.
 func (s Source) input() string {
-	if s.remote() {
+	if s.served != nil {
 		return s.URL
 	}
 	return "file:" + absolute(s.URL)
@@ -80,7 +77,7 @@ func (t *Tool) guard(s Source) ff.KwArgs {
 	if s.Demuxer != "" {
 		kw["f"] = s.Demuxer
 	}
-	if s.remote() {
+	if s.served != nil {
 		kw["protocol_whitelist"] = "http,tcp"
 	}
 	return kw

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // maxLine is the longest line of output that is waited for.
@@ -93,6 +95,20 @@ func watchStarved(pid int, pause, most time.Duration, moved func() int64, alive 
 			alive()
 		}
 	})
+}
+
+// processorOf reports whether a thread of the process wants a processor, or is stopped, and
+// how much processor time its threads have used. One that is gone wants none, nor does any
+// where the system is not Linux.
+func processorOf(pid int) (wants bool, used time.Duration) {
+	threads, _ := procfs.AllThreads(pid)
+	for _, thread := range threads {
+		if stat, err := thread.Stat(); err == nil {
+			wants = wants || stat.State == "R" || stat.State == "T"
+			used += time.Duration(stat.CPUTime() * float64(time.Second))
+		}
+	}
+	return wants, used
 }
 
 const (

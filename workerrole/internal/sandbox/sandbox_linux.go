@@ -30,12 +30,6 @@ const (
 	killedFirst = "1000"
 )
 
-// landlockRules are what later versions of Landlock hold back from.
-var landlockRules = []struct {
-	what  string
-	since int
-}{{"TCP connections", 4}, {"signals", 6}}
-
 // plainFiles is what may be done in a directory to write: no links, no directories.
 const plainFiles = abi.AccessFSReadFile | abi.AccessFSReadDir | abi.AccessFSWriteFile | abi.AccessFSTruncate |
 	abi.AccessFSMakeReg | abi.AccessFSRemoveFile
@@ -48,12 +42,11 @@ func (c *Sandbox) look() {
 	version, _ := abi.LandlockGetABIVersion()
 	if version >= 1 {
 		c.holds = append(c.holds, fmt.Sprintf("Landlock %d", version))
-	} else {
-		c.missing = append(c.missing, "files: the kernel has no Landlock")
 	}
-	for _, rule := range landlockRules {
-		if version < rule.since {
-			c.missing = append(c.missing, fmt.Sprintf("%s: the kernel's Landlock is version %d, not %d", rule.what, max(0, version), rule.since))
+	since := []int{1, 4, 6}
+	for i, what := range []string{"files", "TCP connections", "signals"} {
+		if version < since[i] {
+			c.missing = append(c.missing, fmt.Sprintf("%s: the kernel's Landlock is version %d, not %d", what, max(0, version), since[i]))
 		}
 	}
 	if canFilter() {
@@ -64,7 +57,7 @@ func (c *Sandbox) look() {
 }
 
 // Hold changes a command that has not been started: it will be held, or end with
-// [FailedStatus].
+// [FailedStatus]. It gets a process group of its own, and ends with the thread that starts it.
 func (c *Sandbox) Hold(cmd *exec.Cmd, r Rules) error {
 	r.LimitsOnly = c == nil || !c.enabled
 	spec, err := json.Marshal(r)
@@ -73,6 +66,7 @@ func (c *Sandbox) Hold(cmd *exec.Cmd, r Rules) error {
 	}
 	cmd.Args = append([]string{marker, string(spec), cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = "/proc/self/exe"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	return nil
 }
 

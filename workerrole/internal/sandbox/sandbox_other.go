@@ -5,14 +5,18 @@ package sandbox
 import (
 	"os/exec"
 	"runtime"
+	"syscall"
 )
 
 func (c *Sandbox) look() {
 	c.missing = []string{"anything: " + runtime.GOOS + " has no Landlock"}
 }
 
-// Hold changes nothing here.
-func (c *Sandbox) Hold(*exec.Cmd, Rules) error { return nil }
+// Hold gives the command a process group and nothing else: for development on macOS.
+func (c *Sandbox) Hold(cmd *exec.Cmd, _ Rules) error {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return nil
+}
 
 // Hide does nothing here.
 func Hide() error { return nil }
