@@ -23,9 +23,8 @@ type ChunkJob struct {
 	// of the source. Too small a one shows as missing leading frames, never as wrong ones.
 	Margin float64
 	// End is the frame to stop at, exclusive, when the source has that many.
-	End int64
-	// Renditions are indices into Plan.Renditions.
-	Renditions []int
+	End        int64
+	Renditions []video.Rendition // of the plan
 	// Stills says that the chunk's tiles, and the poster if it is in the chunk, are made.
 	Stills bool
 	// Preview says that a viewer waits for it, as for the first chunk, and that it is not kept.
@@ -75,14 +74,9 @@ func with(options, more ff.KwArgs) ff.KwArgs {
 func (t *Tool) chunkLine(job ChunkJob) *ff.Stream {
 	plan, chunk := job.Plan, job.Plan.Chunks[job.Index]
 	branches := t.chunkFrames(job).Split()
-	next := 0
-	branch := func() *ff.Stream {
-		next++
-		return branches.Get(strconv.Itoa(next - 1))
-	}
-	var outputs []*ff.Stream
-	for _, i := range job.Renditions {
-		r := plan.Renditions[i]
+	var outputs []*ff.Stream // each has the branch of its number
+	branch := func() *ff.Stream { return branches.Get(strconv.Itoa(len(outputs))) }
+	for _, r := range job.Renditions {
 		outputs = append(outputs, scaled(branch(), plan, r.Width, r.Height).
 			Output(r.Name+".m3u8", renditionOptions(job, r)))
 	}

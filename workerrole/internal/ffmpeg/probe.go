@@ -51,7 +51,7 @@ type VideoStream struct {
 	FullRange     bool    // black is 0 and not 16
 	Primaries     string  // when it says how its numbers become colours; else players guess
 	Wide          bool    // SDR, with colours that screens of BT.709 do not have
-	End           float64 // end of the last frame, from Info.Start; 0 when unknown
+	End           float64 // end of the last frame, from Info.Start
 
 	index int // of the stream
 }

@@ -47,9 +47,7 @@ func encodeChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob) (E
 	if openEnded(job) {
 		job.End += max(plan.FPS.Frames(slack), plan.Frames/20)
 	}
-	for i := range plan.Renditions {
-		job.Renditions = append(job.Renditions, i)
-	}
+	job.Renditions = plan.Renditions
 	var missing error
 	for _, job.Margin = range margins(plan.FPS, chunk) {
 		// What an earlier try left is not taken for the result of this one.

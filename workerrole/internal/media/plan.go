@@ -49,9 +49,6 @@ func Plan(info ffmpeg.Info) (video.Plan, error) {
 		return video.Plan{}, errors.New("the source must be remuxed before it can be planned")
 	}
 	pictures := info.Video.End
-	if pictures <= 0 {
-		pictures = info.Duration
-	}
 	p := video.Plan{
 		Demuxer:    info.Demuxer,
 		FPS:        grid(info.Video),
