@@ -87,7 +87,8 @@ func (t *Tool) Probe(ctx context.Context, src Source) (Info, error) {
 }
 
 func (t *Tool) ffprobe(ctx context.Context, src Source, out io.Writer, args ...string) error {
-	all := slices.Concat([]string{"-hide_banner", "-v", "error"}, ff.ConvertKwargsToCmdLineArgs(t.guard(src)), args, []string{"-i", src.input()})
+	globals, input := []string{"-hide_banner", "-v", "error"}, []string{"-i", src.input()}
+	all := slices.Concat(globals, ff.ConvertKwargsToCmdLineArgs(t.guard(src)), args, input)
 	_, err := t.run(ctx, command{path: t.FFprobe, args: all, source: src, stdout: out, limits: probing})
 	return err
 }
@@ -322,7 +323,7 @@ func (s probedStream) encrypted() bool {
 }
 
 func (s probedStream) video() VideoStream {
-	v := VideoStream{index: s.Index, Codec: s.Codec, Width: s.Width, Height: s.Height, SAR: video.Rational{Num: 1, Den: 1}}
+	v := VideoStream{Codec: s.Codec, Width: s.Width, Height: s.Height, SAR: video.Rational{Num: 1, Den: 1}, index: s.Index}
 	if sar, err := video.ParseRational(strings.Replace(s.SAR, ":", "/", 1)); err == nil {
 		v.SAR = sar
 	}

@@ -93,6 +93,5 @@ func (s Source) redact(text string) string {
 	if s.URL == "" {
 		return text
 	}
-	text = strings.ReplaceAll(text, s.input(), "source")
-	return strings.ReplaceAll(text, s.URL, "source")
+	return strings.NewReplacer(s.input(), "source", s.URL, "source").Replace(text)
 }

@@ -85,7 +85,9 @@ func EncodePortion(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, pl
 }
 
 // encodePortion also returns where the decoded sound ends, in samples of the track.
-func encodePortion(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, p video.SoundPortion, dir string) (made Portion, end int64, _ error) {
+func encodePortion(
+	ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, p video.SoundPortion, dir string,
+) (made Portion, end int64, _ error) {
 	from, to := video.SoundPacket(p.First), video.SoundPacket(p.End)
 	start := max(0, from-preroll-1) // packet n is made of the samples of packets n-1 and n
 	job := ffmpeg.SoundJob{

@@ -97,9 +97,13 @@ func margins(fps video.Rational, chunk video.Chunk) (list []float64) {
 	return append(list, -1)
 }
 
-// checkDuration compares the real length of the video with the promised one.
-func checkDuration(plan video.Plan, total int64, more bool) error {
-	if more {
+// checkDuration compares the length of an open-ended video with the promised one.
+func checkDuration(job ffmpeg.ChunkJob, total int64) error {
+	plan := job.Plan
+	if !openEnded(job) {
+		return nil
+	}
+	if total >= job.End {
 		return video.Fail(video.CorruptMedia, "The video is much longer than the %.1f seconds that the file promises.", plan.DurationSeconds)
 	}
 	lost := plan.Frames - total
@@ -149,12 +153,10 @@ func verify(job ffmpeg.ChunkJob) (e Encoded, _ error) {
 	if want := chunk.To - chunk.From; e.Output.Frames != want && !last {
 		return e, undecodable(job, ": %d of %d frames are there", e.Output.Frames, want)
 	}
-	if openEnded(job) {
-		if err := checkDuration(job.Plan, chunk.From+e.Output.Frames, e.Output.Frames >= job.End-chunk.From); err != nil {
-			return e, err
-		}
+	err := checkDuration(job, chunk.From+e.Output.Frames)
+	if err == nil {
+		err = verifyStills(job, &e)
 	}
-	err := verifyStills(job, &e)
 	return e, err
 }
 

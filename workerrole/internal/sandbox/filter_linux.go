@@ -78,35 +78,25 @@ func forbid(call string, argument uint32, bits uint64) seccomp.NameWithCondition
 // filter limits the system calls of this thread and of the program that it becomes.
 // network says whether TCP sockets are allowed.
 func filter(network bool) error {
-	if !canFilter() {
-		return nil // Open has said so
-	}
-	policy, err := policyFor(network)
-	if err == nil {
-		err = seccomp.LoadFilter(seccomp.Filter{Policy: policy})
-	}
-	if err != nil {
-		return fmt.Errorf("limiting system calls: %w", err)
-	}
-	return nil
-}
-
-func policyFor(network bool) (seccomp.Policy, error) {
 	here, err := arch.GetInfo("")
-	if err != nil {
-		return seccomp.Policy{}, err
+	if err != nil || !seccomp.Supported() {
+		return nil // Open has said so
 	}
 	names, conditions := slices.Concat(allowed...), slices.Clone(allowedWith)
 	if network {
 		names, conditions = append(names, connecting...), append(conditions, allowedToConnect...)
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { _, known := here.SyscallNames[name]; return !known }) // another processor's
-	return seccomp.Policy{DefaultAction: seccomp.ActionErrno, Syscalls: []seccomp.SyscallGroup{
+	policy := seccomp.Policy{DefaultAction: seccomp.ActionErrno, Syscalls: []seccomp.SyscallGroup{
 		{Names: names, NamesWithCondtions: conditions, Action: seccomp.ActionAllow},
 		// Threads are made by clone. The C library falls back to it from clone3, whose
 		// flags a filter cannot read.
 		{Names: []string{"clone3"}, Action: seccomp.ActionErrno | seccomp.Action(unix.ENOSYS)},
-	}}, nil
+	}}
+	if err := seccomp.LoadFilter(seccomp.Filter{Policy: policy}); err != nil {
+		return fmt.Errorf("limiting system calls: %w", err)
+	}
+	return nil
 }
 
 // canFilter reports whether the kernel has filters, and we have the numbers.

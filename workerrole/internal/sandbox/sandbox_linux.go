@@ -176,7 +176,8 @@ func confine(r Rules, program string) error {
 		program = real
 	}
 	// The libraries of a program that was installed elsewhere lie beside its folder.
-	read := slices.Concat([]string{program, filepath.Join(filepath.Dir(filepath.Dir(program)), "lib")}, libraries, r.Read)
+	beside := filepath.Join(filepath.Dir(filepath.Dir(program)), "lib")
+	read := slices.Concat([]string{program, beside}, libraries, r.Read)
 	rules := []landlock.Rule{
 		landlock.ROFiles(read...).IgnoreIfMissing(), // the program will say so, if it needs one
 		landlock.PathAccess(plainFiles, r.Write...),
