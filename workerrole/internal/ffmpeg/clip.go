@@ -46,8 +46,7 @@ func (t *Tool) Clip(ctx context.Context, job ClipJob) error {
 }
 
 func (job ClipJob) line() *ff.Stream {
-	in := trusted()
-	in["threads"] = clipDecoders
+	in := with(trusted(), ff.KwArgs{"threads": clipDecoders})
 	streams := []*ff.Stream{ff.Input(Source{URL: job.Video}.input(), in).Get("v:0").
 		Filter("fps", ff.Args{job.FPS.String()}).
 		Trim(ff.KwArgs{"start_pts": job.First, "end_pts": job.First + job.Frames}).

@@ -22,9 +22,7 @@ const RemuxedDemuxer = "matroska"
 // A *video.Failure says that the source is broken; any other error may pass. Repeating it
 // overwrites the file.
 func (t *Tool) Remux(ctx context.Context, src Source, info Info, out string) error {
-	in := t.guard(src)
-	in["fflags"] = "+genpts"
-	input := ff.Input(src.input(), in)
+	input := ff.Input(src.input(), with(t.guard(src), ff.KwArgs{"fflags": "+genpts"}))
 	streams := []*ff.Stream{input.Get("V:0")}
 	if info.HasAudio {
 		streams = append(streams, input.Get("a:"+strconv.Itoa(info.Audio.Track)))

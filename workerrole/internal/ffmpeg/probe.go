@@ -62,7 +62,7 @@ type AudioStream struct {
 	Codec string
 	End   float64 // end of the last packet, from Info.Start; 0 when unknown
 
-	index int // of the stream
+	index int // of the stream; -1 without one
 }
 
 // Probe looks at the source: what is in it, and where its video really ends.
@@ -274,7 +274,7 @@ func (p probed) sound(decodes map[string]bool) (heard AudioStream, found bool, n
 		if len(tracks) > 0 {
 			notices = append(notices, video.AudioNotDecodable)
 		}
-		return heard, false, notices
+		return AudioStream{index: -1}, false, notices
 	}
 	heard.index, heard.Codec = pick.Index, pick.Codec
 	heard.Discrete = pick.Channels > namedChannels && (pick.Layout == "" || pick.Layout == "unknown")

@@ -29,13 +29,18 @@ func (t *Tool) probeEnd(ctx context.Context, src Source, info Info) (Info, error
 	var seen packetEnds
 	var err error
 	for _, tail := range tails {
-		seen = packetEnds{video: info.Video.index, audio: -1, start: info.Start, frame: frame}
+		seen = packetEnds{video: info.Video.index, audio: info.Audio.index, start: info.Start, frame: frame}
 		seen.line = seen.read
-		if info.HasAudio {
-			seen.audio = info.Audio.index
+		args := []string{
+			"-show_entries", "packet=stream_index,pts_time,dts_time,duration_time,flags:packet_side_data=side_data_type",
+			"-of", "compact=p=0",
 		}
-		whole := false
-		whole, err = t.readTail(ctx, src, info, min(info.Duration, promised), tail, &seen)
+		whole := info.Duration <= 2*tail
+		if begin := info.Start + min(info.Duration, promised) - tail; !whole {
+			// Without an end, here beyond all films, ffprobe 7 reads nothing of an interval.
+			args = append(args, "-read_intervals", "%+#8,"+strconv.FormatFloat(begin, 'f', 3, 64)+"%+1000000")
+		}
+		err = t.ffprobe(ctx, src, &seen, args...)
 		damaged := errors.As(err, new(*RunError)) // perhaps not further back
 		if whole || seen.encrypted || err != nil && !damaged || seen.lastVideo > 0 && !short(seen.lastAny, info.Duration) {
 			break
@@ -63,19 +68,6 @@ func (t *Tool) probeEnd(ctx context.Context, src Source, info Info) (Info, error
 	return info, nil
 }
 
-// readTail reads the first packets and those of the last seconds, or all if that is as little.
-func (t *Tool) readTail(ctx context.Context, src Source, info Info, end, tail float64, seen *packetEnds) (whole bool, _ error) {
-	args := []string{
-		"-show_entries", "packet=stream_index,pts_time,dts_time,duration_time,flags:packet_side_data=side_data_type",
-		"-of", "compact=p=0",
-	}
-	if whole = info.Duration <= 2*tail; !whole {
-		// Without an end, here beyond all films, ffprobe 7 reads nothing of an interval.
-		args = append(args, "-read_intervals", "%+#8,"+strconv.FormatFloat(info.Start+end-tail, 'f', 3, 64)+"%+1000000")
-	}
-	return whole, t.ffprobe(ctx, src, seen, args...)
-}
-
 func cutShort(got, want float64) error {
 	return video.Fail(video.CorruptMedia, "The file promises %.1f seconds but ends after %.1f.", want, got)
 }
@@ -84,7 +76,7 @@ func cutShort(got, want float64) error {
 // a file that cannot be sought may print millions of lines.
 type packetEnds struct {
 	lineWriter
-	video, audio                  int     // indices of streams; -1 for none
+	video, audio                  int     // indices of streams
 	start, frame                  float64 // zero of the times; seconds of a frame without a duration
 	lastVideo, lastAudio, lastAny float64
 	encrypted                     bool

@@ -131,11 +131,7 @@ func (t *Tool) encodeSound(ctx context.Context, job SoundJob) error {
 
 // soundInput opens the sound that is heard, as one stream whose channels have names.
 func (t *Tool) soundInput(src Source, seek float64) *ff.Stream {
-	in := t.guard(src)
-	in["threads"] = "1"
-	in["vn"] = ""
-	in["sn"] = ""
-	in["dn"] = ""
+	in := with(t.guard(src), ff.KwArgs{"threads": "1", "vn": "", "sn": "", "dn": ""})
 	if seek > 0 {
 		in["noaccurate_seek"] = "" // samples are picked by their times, in a filter
 		in["ss"] = strconv.FormatFloat(seek, 'f', 6, 64)
