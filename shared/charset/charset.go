@@ -127,7 +127,9 @@ func (r *Reader) begin() {
 // decide is called at the first byte that is not ASCII.
 func (r *Reader) decide() error {
 	sample, _ := r.source.Peek(window) // an error comes again with the next read
-	sample = whole(sample)
+	if len(sample) == window {         // cut after a character: none ends in the first half of another
+		sample = sample[:bytes.LastIndexAny(sample, "\n ,;")+1]
+	}
 	if mostlyUTF8(sample) {
 		r.text = r.source
 		return nil
@@ -154,17 +156,6 @@ func lost(c rune) rune {
 		return utf8.RuneError
 	}
 	return c
-}
-
-// whole cuts a sample after a character: bytes up to "/" are never the second half of one.
-func whole(sample []byte) []byte {
-	if len(sample) < window {
-		return sample
-	}
-	if n := bytes.LastIndexAny(sample, "\n ,;"); n >= 0 {
-		return sample[:n+1]
-	}
-	return sample
 }
 
 // mostlyUTF8 is also true for UTF-8 that is damaged here and there, because every

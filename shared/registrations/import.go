@@ -91,28 +91,16 @@ func (s *Store) Import(ctx context.Context, event Event, rows iter.Seq2[Row, err
 }
 
 // importWindow stores rows and adds what became of them to the report. A round that others
-// overtook is followed by another one, which tells by their versions the runners that this
-// import has stored from those who were there before.
+// overtook is followed by another one, to which the runners that this import has stored
+// are unchanged.
 func (s *Store) importWindow(ctx context.Context, event Event, rows []Row, report *Report) error {
 	bibs := normalise(rows, event)
-	before, own := map[int]Registration{}, map[string]bool{} // by bib; by version
 	for range maxRounds {
-		now, err := s.readGuards(ctx, event, bibs)
+		before, err := s.readGuards(ctx, event, bibs)
 		if err != nil {
 			return err
 		}
-		for bib := range bibs {
-			if r, there := now[bib]; !there {
-				delete(before, bib)
-			} else if !own[r.ETag] {
-				before[bib] = r
-			}
-		}
 		after, result := judge(rows, before, *report)
-		maps.DeleteFunc(after, func(bib int, _ Registration) bool { return own[now[bib].ETag] })
-		for _, r := range after {
-			own[r.ETag] = true
-		}
 		err = s.submit(ctx, before, after)
 		switch {
 		case err == nil:

@@ -133,7 +133,7 @@ func set[T any](dst, src *T) {
 func (r Registration) replacing(old Registration) []tablestore.Op {
 	ops := []tablestore.Op{{Kind: tablestore.OpReplace, Entity: r.entity(guardKey(r.Bib)), IfMatch: old.guard}}
 	for _, key := range [][2]string{{old.bibKey(), r.bibKey()}, {old.ageKey(), r.ageKey()}} {
-		if key[0] == key[1] { // it may be gone: see withoutGone
+		if key[0] == key[1] { // it may be gone: see change
 			ops = append(ops, tablestore.Op{Kind: tablestore.OpUpsert, Entity: r.entity(key[1])})
 			continue
 		}
@@ -184,9 +184,6 @@ func (s *Store) change(ctx context.Context, event Event, bib int, ifMatch string
 			return now, fmt.Errorf("bib %d: %w", bib, ErrChanged)
 		}
 		ops, next, err := plan(now)
-		if err == nil && try > 0 {
-			ops, err = s.withoutGone(ctx, ops)
-		}
 		if err != nil {
 			return now, fmt.Errorf("bib %d: %w", bib, err)
 		}
@@ -199,24 +196,11 @@ func (s *Store) change(ctx context.Context, event Event, bib int, ifMatch string
 		case try == changeTries:
 			return now, fmt.Errorf("bib %d: %w", bib, ErrChanged)
 		}
+		// If the guard is as it was read, a row is missing: an operator deletes one that cannot
+		// be read. It is written again.
+		if _, err := s.rows.Submit(ctx, now.replacing(now)); err != nil && !tablestore.Overtaken(err) {
+			return now, fmt.Errorf("bib %d: %w", bib, err)
+		}
 		// Read again: with an ETag, that tells a change from a removal.
 	}
-}
-
-// withoutGone leaves out the removal of rows that are not there: an operator deletes a row
-// that cannot be read, and its runner stays.
-func (s *Store) withoutGone(ctx context.Context, ops []tablestore.Op) (left []tablestore.Op, _ error) {
-	for _, op := range ops {
-		if op.Kind == tablestore.OpDelete && op.IfMatch == "" { // not the guard
-			_, err := s.rows.Get(ctx, op.Entity.PartitionKey, op.Entity.RowKey)
-			if errors.Is(err, tablestore.ErrNotFound) {
-				continue
-			}
-			if err != nil {
-				return nil, err
-			}
-		}
-		left = append(left, op)
-	}
-	return left, nil
 }
