@@ -3,6 +3,7 @@ package searchindex
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/blevesearch/segment"
@@ -20,10 +21,11 @@ func (x *Index) correct(ctx context.Context, q Query) (*Query, error) {
 	if err != nil {
 		return nil, err
 	}
-	occurs := make([]bool, len(c.clauses))
+	c = slices.DeleteFunc(c, func(c clause) bool { return c.phrase })
+	occurs := make([]bool, len(c))
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
-	for i, clause := range c.clauses {
+	for i, clause := range c {
 		group.Go(func() (err error) {
 			occurs[i], err = x.occurs(groupCtx, clause)
 			return err
@@ -33,7 +35,7 @@ func (x *Index) correct(ctx context.Context, q Query) (*Query, error) {
 		return nil, err
 	}
 	doubtful, replace := 0, map[string]string{} // by field and word
-	for i, clause := range c.clauses {
+	for i, clause := range c {
 		if occurs[i] {
 			continue
 		}

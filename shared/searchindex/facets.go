@@ -33,48 +33,34 @@ type Facet struct {
 
 // countFacets counts the values that the postings carry. It makes no request.
 func countFacets(h hits) *Facets {
-	var tags, channels, actors tally
-	for _, row := range h.rows {
-		tags.add(row.Value.Tags...)
-		channels.add(row.Value.Channel)
-		actors.add(row.Value.Actors...)
-	}
 	return &Facets{
-		Tags: tags.top(), Channels: channels.top(), Actors: actors.top(),
+		Tags:     mostFrequent(h.rows, func(d document) []string { return d.Tags }),
+		Channels: mostFrequent(h.rows, func(d document) []string { return []string{d.Channel} }),
+		Actors:   mostFrequent(h.rows, func(d document) []string { return d.Actors }),
+
 		HitsCounted: len(h.rows), Complete: h.rest == "",
 	}
 }
 
-// tally counts values.
-type tally struct {
-	at    map[string]int // place in found, by what makes values equal
-	found []Facet
-}
-
-// add counts the values of one video, each once.
-func (t *tally) add(values ...string) {
-	if t.at == nil {
-		t.at = map[string]int{}
-	}
-	counted := map[string]bool{}
-	for _, value := range values {
-		key := strings.Join(strings.Fields(normalize.Text(value)), " ")
-		if key == "" || counted[key] {
-			continue
+// mostFrequent counts values, each once in a video. Of equals, that of the newest hit
+// comes first.
+func mostFrequent(rows []hit, of func(document) []string) []Facet {
+	at, found := map[string]int{}, []Facet{} // at: place in found, by what makes values equal
+	for _, row := range rows {
+		counted := map[string]bool{"": true}
+		for _, value := range of(row.Value) {
+			key := strings.Join(strings.Fields(normalize.Text(value)), " ")
+			if counted[key] {
+				continue
+			}
+			counted[key] = true
+			if _, known := at[key]; !known {
+				at[key] = len(found)
+				found = append(found, Facet{Value: strings.TrimSpace(value)})
+			}
+			found[at[key]].Count++
 		}
-		counted[key] = true
-		i, known := t.at[key]
-		if !known {
-			i = len(t.found)
-			t.at[key] = i
-			t.found = append(t.found, Facet{Value: strings.TrimSpace(value)})
-		}
-		t.found[i].Count++
 	}
-}
-
-// top returns the most frequent values; of equals, that of the newest hit first.
-func (t *tally) top() []Facet {
-	slices.SortStableFunc(t.found, func(a, b Facet) int { return cmp.Compare(b.Count, a.Count) })
-	return append([]Facet{}, t.found[:min(len(t.found), maxFacets)]...)
+	slices.SortStableFunc(found, func(a, b Facet) int { return cmp.Compare(b.Count, a.Count) })
+	return found[:min(len(found), maxFacets)]
 }

@@ -7,38 +7,26 @@
 //
 // # Table postings
 //
-// PartitionKey: `<field>:<term>`, so a term's postings are one list. The granularity
-// is "some" (T4): a list is always read as a whole. The lists of words that occur in
-// nearly every video are spread with the suffix `~<n>`, n = hash(id) mod HotShards,
-// or one partition would take a write for each new video (S3, T3). The fields are
-// title, actor, director, tag and channel, and the field any, which has the terms of
-// all of them and of the description. The list of all videos is `all:~<n>`.
+// PartitionKey: `<field>:<term>`, so a term's postings are one list, which is always read
+// as a whole ("some", T4). The lists of words that nearly every video has, and that of all
+// videos, are spread with the suffix `~<n>`, n = hash(id) mod shards, or one partition
+// would take a write for each new video (S3, T3). The field any has the terms of all the
+// others and of the description, of which its postings say whether that has the term.
 //
-// RowKey: `<inverted time>__<id>` in every list. All lists therefore have the same
-// order, newest first. So a search for several words is a streaming merge of row
-// range scans (T5), and the place where a page ended is the same in all lists.
+// RowKey: `<inverted time>__<id>`, so all lists have one order, newest first. A search for
+// several words is a streaming merge of row range scans (T5), and the place where a page
+// ended is the same in all. A posting carries what a hit is ranked and counted by.
 //
-// A posting carries what a result shows and what it is ranked and counted by, so
-// that a hit needs no second read. A posting of the field any also says whether the
-// description has the term, so the description needs no lists of its own.
+// Partition `~<id>` is about one video. Row TERMS is the back-reference, row TEXT holds
+// its texts, for what the lists cannot answer.
 //
-// Partition `~<id>` is about one video. Row TERMS is the back-reference: it lists the
-// video's postings, so that all of them can be removed. Row TEXT holds its texts, for
-// what the lists cannot answer.
+// # Tables terms and variants
 //
-// # Table terms
-//
-// The vocabulary. PartitionKey: the first two characters of a term. RowKey: the
-// term. Terms that begin alike are a row range, or a range of partitions when only
-// one character is typed.
-//
-// # Table variants
-//
-// Other spellings by which a term is found. They are written when the term gets its
-// first video and removed with its last. `=<stem>__<term>` is one for each stem of
-// the term in some language (stem.go). `~<rest>__<term>` is one for the term itself
-// and for its forms without one letter (variants.go). PartitionKey:
-// the first two characters of the stem or the rest.
+// The vocabulary, and by what else a term is found: its stems in some languages
+// (stem.go), itself and its forms without one letter (variants.go). They are written when
+// the term gets its first video and removed with its last. PartitionKey: the first two
+// characters. RowKey: the term; `=<stem>__<term>` or `~<rest>__<term>`. Terms that begin
+// alike are a row range, or a range of partitions when only one character is typed.
 //
 // Next: webrole/internal/httpapi, the API of the search.
 package searchindex

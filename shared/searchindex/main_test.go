@@ -107,16 +107,13 @@ func (w *world) scan(t testing.TB, q Query) []video.ID {
 	}
 	var places []string
 	for _, v := range w.Videos() {
-		if !Searchable(v) || len(c.clauses) == 0 {
+		if !Searchable(v) || len(c) == 0 {
 			continue
 		}
 		d, texts := documentOf(v)
 		ok := true
-		for _, clause := range c.clauses {
-			ok = ok && anyOf(clause.field, func(f field) bool { return clause.in(texts[f].terms, d.Language) })
-		}
-		for _, phrase := range c.phrases {
-			ok = ok && anyOf(phrase.field, func(f field) bool { return holds(texts[f].words, phrase.words) })
+		for _, clause := range c {
+			ok = ok && anyOf(clause.field, func(f field) bool { return clause.in(texts[f], d.Language) })
 		}
 		if ok {
 			places = append(places, catalog.Place(v.CreatedAt, v.ID))

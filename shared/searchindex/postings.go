@@ -12,34 +12,23 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 )
 
-// The number of partitions of a long list. On Azure the list takes that many times
-// 2,000 writes a second, and a search makes that many requests to read it.
-const (
-	hotShards = 4 // words that occur nearly everywhere
-	allShards = 8 // the list of all videos
-)
+// shards is the number of partitions of a long list. On Azure the list takes that many
+// times 2,000 writes a second, and a search makes that many requests to read it.
+const shards = 4
 
 // hot has the words whose lists are spread. A search also reads the partition
 // without a suffix, so a word may be added here without indexing videos again.
 var hot = strings.Fields(`a an and are as at by for from in is it of on or s the this to video with you
 	das der die ein und  de el en la los y  des et le les un une  di il`)
 
-// shardsOf is over how many partitions a list is spread; 0: it is one, without a suffix.
-func shardsOf(f field, term string) int {
-	switch {
-	case f == allVideos:
-		return allShards
-	case slices.Contains(hot, term):
-		return hotShards
-	}
-	return 0
-}
+// spread reports whether a list is long: that of a hot word, or of all videos.
+func spread(f field, term string) bool { return f == allVideos || slices.Contains(hot, term) }
 
 // postingKey is the partition of a video's posting.
 func postingKey(f field, term string, id video.ID) string {
 	key := string(f) + ":" + tablestore.EscapeKey(term)
-	if n := shardsOf(f, term); n > 0 {
-		return shardKey(key, catalog.Shard(id, n))
+	if spread(f, term) {
+		return shardKey(key, catalog.Shard(id, shards))
 	}
 	return key
 }
@@ -51,8 +40,10 @@ func shardKey(key string, n int) string { return fmt.Sprintf("%s~%d", key, n) }
 func partitions(f field, term string) []string {
 	key := string(f) + ":" + tablestore.EscapeKey(term)
 	keys := []string{key}
-	for n := range shardsOf(f, term) {
-		keys = append(keys, shardKey(key, n))
+	if spread(f, term) {
+		for n := range shards {
+			keys = append(keys, shardKey(key, n))
+		}
 	}
 	return keys
 }

@@ -60,29 +60,21 @@ var ErrQueryTooLong = errors.New("query has too many words")
 // each may count, so it is as many as a title has characters.
 const MaxWords = 200
 
-// clause is one condition: field f holds a wanted term.
+// clause is one condition: a field has a term.
 type clause struct {
-	field field
-	wanted
-}
-
-// phrase is one more condition: field f holds the words in order.
-type phrase struct {
-	field field
-	words string
-}
-
-// conditions is a query taken apart.
-type conditions struct {
-	clauses []clause
-	phrases []phrase
+	field  field
+	term   string
+	prefix bool // a term that begins with it counts too
+	exact  bool // other forms of the word do not count
+	phrase bool // it is no term but words, which the field has in this order
 }
 
 var quotes = strings.NewReplacer("“", `"`, "”", `"`, "„", `"`, "«", `"`, "»", `"`, "＂", `"`)
 
-// parse reads a query. A quotation mark that has no second one is ignored.
-func parse(q Query) (conditions, error) {
-	var c conditions
+// parse reads a query: its terms, then its phrases. A quotation mark that has no second
+// one is ignored.
+func parse(q Query) ([]clause, error) {
+	var clauses, phrases []clause
 	for _, in := range q.typedTexts() {
 		pieces := strings.Split(quotes.Replace(*in.text), `"`)
 		if n := len(pieces); n%2 == 0 { // an odd number of quotes: the last is not closed
@@ -94,21 +86,21 @@ func parse(q Query) (conditions, error) {
 		for i, piece := range pieces {
 			words := splitWords(piece)
 			quoted := i%2 == 1
-			for _, w := range wantedOf(words, !quoted && i == len(pieces)-1) {
-				w.exact = quoted
-				if asked := (clause{in.field, w}); !slices.Contains(c.clauses, asked) {
-					c.clauses = append(c.clauses, asked)
+			for _, c := range clausesOf(words, !quoted && i == len(pieces)-1) {
+				c.field, c.exact = in.field, quoted
+				if !slices.Contains(clauses, c) {
+					clauses = append(clauses, c)
 				}
 			}
 			if quoted && len(words) > 1 {
-				c.phrases = append(c.phrases, phrase{in.field, strings.Join(texts(words), " ")})
+				phrases = append(phrases, clause{field: in.field, term: strings.Join(texts(words), " "), phrase: true})
 			}
 		}
 	}
-	if len(c.clauses) > MaxWords {
-		return conditions{}, fmt.Errorf("reading query: %w: %d, at most %d", ErrQueryTooLong, len(c.clauses), MaxWords)
+	if len(clauses) > MaxWords {
+		return nil, fmt.Errorf("reading query: %w: %d, at most %d", ErrQueryTooLong, len(clauses), MaxWords)
 	}
 	// Long words are the rare ones, so that their lists are the short ones.
-	slices.SortStableFunc(c.clauses, func(a, b clause) int { return cmp.Compare(len(b.term), len(a.term)) })
-	return c, nil
+	slices.SortStableFunc(clauses, func(a, b clause) int { return cmp.Compare(len(b.term), len(a.term)) })
+	return append(clauses, phrases...), nil
 }

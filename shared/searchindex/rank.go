@@ -15,7 +15,7 @@ const MaxRanked = 500
 
 // The score of a hit is the sum of two things. One is how the title has the words:
 // it is the query (titleIsQuery), or it has the words in this order
-// (titleHasPhrase). The other is, for each word, twice the worth of the best field
+// (titleHasPhrase). The other is, for each word and phrase, twice the worth of the best field
 // that has it, and one more if it stands there as it was typed.
 const (
 	titleIsQuery   = 4000
@@ -26,7 +26,7 @@ var worth = map[field]int{title: 5, actor: 4, director: 4, tag: 3, channel: 2, d
 
 // bestOf returns a page in the order Best. found is what follows the place at.From, up to
 // at.Until.
-func bestOf(q Query, c conditions, found hits, limit int, at cursor) (page []hit, next *cursor) {
+func bestOf(q Query, c []clause, found hits, limit int, at cursor) (page []hit, next *cursor) {
 	window := found.first(MaxRanked)
 	if n := len(window.rows); at.Until == "" && n > 0 { // the first page decides which hits are ranked, for all later pages
 		at.From, at.Until = window.rows[0].Key, cmp.Or(window.rest, rowstream.KeyAfter(window.rows[n-1].Key))
@@ -43,7 +43,7 @@ func bestOf(q Query, c conditions, found hits, limit int, at cursor) (page []hit
 }
 
 // rank sorts hits by score. Hits of equal score stay in their order, newest first.
-func rank(q Query, c conditions, rows []hit) []hit {
+func rank(q Query, c []clause, rows []hit) []hit {
 	typed := strings.Join(texts(splitWords(q.Q+" "+q.Title)), " ")
 	scores := map[video.ID]int{}
 	for _, row := range rows {
@@ -57,7 +57,7 @@ func rank(q Query, c conditions, rows []hit) []hit {
 // score ranks one hit by the texts of its posting, which has no description. The hit
 // has every word of the query, so a word that is in none of the texts must be in the
 // description.
-func score(typed string, c conditions, texts map[field]fieldText, spoken language) int {
+func score(typed string, c []clause, texts map[field]fieldText, spoken language) int {
 	sum := 0
 	words := strings.TrimSuffix(texts[title].words, " "+gap)
 	switch {
@@ -67,14 +67,14 @@ func score(typed string, c conditions, texts map[field]fieldText, spoken languag
 	case strings.Contains(" "+words, " "+typed): // the last word may be a beginning
 		sum += titleHasPhrase
 	}
-	for _, clause := range c.clauses {
+	for _, clause := range c {
 		best := 2 * worth[description]
 		for _, f := range listed {
 			switch {
 			case clause.field != anyField && clause.field != f:
 			case slices.Contains(texts[f].terms, clause.term):
 				best = max(best, 2*worth[f]+1)
-			case clause.in(texts[f].terms, spoken):
+			case clause.in(texts[f], spoken):
 				best = max(best, 2*worth[f])
 			}
 		}

@@ -82,10 +82,7 @@ func (x *Index) Search(ctx context.Context, q Query, limit int, token string) (R
 }
 
 func (x *Index) search(ctx context.Context, q Query, limit int, token string) (Result, error) {
-	words, err := json.Marshal(q)
-	if err != nil {
-		return Result{}, err
-	}
+	words, _ := json.Marshal(q)             // texts always encode
 	asked := string(words) + string(q.Sort) // a token is for one list
 	at, err := readCursor(asked, token)
 	if err != nil {
@@ -109,10 +106,7 @@ func (x *Index) search(ctx context.Context, q Query, limit int, token string) (R
 	}
 	if next != nil {
 		next.Corrected = at.Corrected
-		content, err := json.Marshal(next)
-		if err != nil {
-			return Result{}, err
-		}
+		content, _ := json.Marshal(next)
 		result.Next = tablestore.Token(asked, string(content))
 	}
 	return result, nil
@@ -151,7 +145,7 @@ func readCursor(asked, token string) (cursor, error) {
 // page reads the page that begins at a cursor. next is nil at the end.
 func (x *Index) page(ctx context.Context, q Query, limit int, at cursor) (result Result, next *cursor, err error) {
 	p, err := x.plan(ctx, q)
-	if err != nil || len(p.conditions.clauses) == 0 {
+	if err != nil || len(p.clauses) == 0 {
 		return result, nil, err
 	}
 	first := at.From == ""
@@ -176,7 +170,7 @@ func (x *Index) page(ctx context.Context, q Query, limit int, at cursor) (result
 	}
 	page := found.first(limit)
 	if ranked {
-		page.rows, next = bestOf(q, p.conditions, found, limit, at)
+		page.rows, next = bestOf(q, p.clauses, found, limit, at)
 	} else if page.rest != "" {
 		next = &cursor{From: page.rest}
 	}
@@ -244,9 +238,9 @@ func (x *Index) scan(ctx context.Context, p *plan, at cursor, most int) (found h
 // plan is how a query is answered. The lists are intersected; what the lists cannot
 // answer is checked in the words of each candidate.
 type plan struct {
-	conditions conditions
-	lists      []source
-	checks     conditions
+	clauses []clause
+	lists   []source
+	checks  []clause
 }
 
 // source is the lists of all terms that fulfil a clause.
@@ -261,11 +255,13 @@ func (x *Index) plan(ctx context.Context, q Query) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := min(len(c.clauses), maxLists)
-	sources := make([]source, n)
+	sources := make([]source, len(c))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
-	for i, clause := range c.clauses[:n] {
+	for i, clause := range c[:min(len(c), maxLists)] {
+		if clause.phrase {
+			break
+		}
 		group.Go(func() (err error) {
 			sources[i].field = clause.field
 			sources[i].entries, sources[i].all, err = x.resolve(ctx, clause)
@@ -275,12 +271,12 @@ func (x *Index) plan(ctx context.Context, q Query) (*plan, error) {
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	p := &plan{conditions: c, checks: conditions{phrases: c.phrases, clauses: slices.Clone(c.clauses[n:])}}
+	p := &plan{clauses: c}
 	for i, s := range sources {
 		if s.all {
 			p.lists = append(p.lists, s)
 		} else {
-			p.checks.clauses = append(p.checks.clauses, c.clauses[i])
+			p.checks = append(p.checks, c[i])
 		}
 	}
 	return p, nil
@@ -316,14 +312,14 @@ func (x *Index) lists(p *plan, most int) (lists []rowstream.List[document]) {
 		lists = append(lists, x.list(s.field, ahead, s.entries...))
 	}
 	if len(lists) == 0 { // every clause has too many terms: check all videos
-		lists = append(lists, x.list(allVideos, ahead/allShards+2, entry{}))
+		lists = append(lists, x.list(allVideos, ahead/shards+2, entry{}))
 	}
 	return lists
 }
 
 // holds reports whether a candidate's own words fulfil the conditions: a point query.
-func (x *Index) holds(ctx context.Context, id video.ID, c conditions) (bool, error) {
-	if len(c.clauses)+len(c.phrases) == 0 {
+func (x *Index) holds(ctx context.Context, id video.ID, c []clause) (bool, error) {
+	if len(c) == 0 {
 		return true, nil
 	}
 	row, err := x.postings.Get(ctx, videoKey(id), textRow)
@@ -337,18 +333,13 @@ func (x *Index) holds(ctx context.Context, id video.ID, c conditions) (bool, err
 	case err != nil:
 		return false, fmt.Errorf("reading words of %s: %w", id, err)
 	}
-	return c.hold(texts.analyse(), texts.Language), nil
+	return holdsAll(texts.analyse(), texts.Language, c), nil
 }
 
-// hold reports whether the texts of a video fulfil the conditions.
-func (c conditions) hold(texts map[field]fieldText, spoken language) bool {
-	for _, clause := range c.clauses {
-		if !anyOf(clause.field, func(f field) bool { return clause.in(texts[f].terms, spoken) }) {
-			return false
-		}
-	}
-	for _, phrase := range c.phrases {
-		if !anyOf(phrase.field, func(f field) bool { return holds(texts[f].words, phrase.words) }) {
+// holdsAll reports whether the texts of a video fulfil the conditions.
+func holdsAll(texts map[field]fieldText, spoken language, c []clause) bool {
+	for _, clause := range c {
+		if !anyOf(clause.field, func(f field) bool { return clause.in(texts[f], spoken) }) {
 			return false
 		}
 	}

@@ -67,23 +67,15 @@ type spoken struct {
 	common   string
 }
 
-// commonIn has, for a common word, the indexes in languages of its languages.
-var commonIn = func() map[string][]int {
-	in := map[string][]int{}
-	for i, l := range languages {
-		for word := range strings.FieldsSeq(l.common) {
-			in[word] = append(in[word], i)
-		}
-	}
-	return in
-}()
-
 // languageOf guesses the language of a text.
 func languageOf(words []string) language {
 	found := make([]int, len(languages))
-	for _, word := range words {
-		for _, i := range commonIn[word] {
-			found[i]++
+	for i, l := range languages {
+		common := strings.Fields(l.common)
+		for _, word := range words {
+			if slices.Contains(common, word) {
+				found[i]++
+			}
 		}
 	}
 	return languages[slices.Index(found, slices.Max(found))].language
@@ -99,15 +91,7 @@ func languagesOf(word string) []spoken {
 		return nil
 	}
 	first, _ := utf8.DecodeRuneInString(word)
-	from := slices.IndexFunc(languages, func(s spoken) bool { return unicode.Is(s.letters, first) })
-	if from < 0 {
-		return nil
-	}
-	to := from + 1
-	for to < len(languages) && languages[to].letters == languages[from].letters {
-		to++
-	}
-	return languages[from:to]
+	return slices.DeleteFunc(slices.Clone(languages), func(s spoken) bool { return !unicode.Is(s.letters, first) })
 }
 
 func onlyLetters(word string) bool {

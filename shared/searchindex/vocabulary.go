@@ -60,33 +60,30 @@ func (x *Index) loadVocabulary(ctx context.Context, added []indexrows.Key) error
 // between the two.
 //
 // Runs may meet: one has found the list empty and removes the rows, another has just
-// written a posting. So a run looks at the list and at the term's row again after each
-// change that it made, until both are as it wrote the variants. The run that writes
-// last has seen the last change of the list, or a later run will.
+// written a posting. So a run looks at the list again after each change that it made,
+// until it is as when the rows were written. The run that writes last has seen the last
+// change of the list, or a later run will.
 func (x *Index) keepTerm(ctx context.Context, term string, unsure bool) error {
 	pk, rk := termKeys(term)
-	var variants bool // as far as this run knows
+	var written bool
 	for try := range maxSwaps {
-		_, err := x.terms.Get(ctx, pk, rk)
-		if err != nil && !errors.Is(err, tablestore.ErrNotFound) {
-			return err
-		}
-		exists := err == nil
 		n, err := x.count(ctx, anyField, term, 1)
 		if err != nil {
 			return err
 		}
 		used := n > 0
-		if try == 0 {
-			variants = exists != unsure
-		}
-		if used == exists && used == variants {
+		switch {
+		case try > 0 && used == written:
 			return nil
+		case try == 0 && used && !unsure: // nearly always the rows are there
+			if _, err := x.terms.Get(ctx, pk, rk); !errors.Is(err, tablestore.ErrNotFound) {
+				return err
+			}
 		}
 		if err := x.writeTerm(ctx, term, used); err != nil {
 			return err
 		}
-		variants = used
+		written = used
 	}
 	return indexrows.ErrContended
 }

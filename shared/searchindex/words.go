@@ -202,30 +202,26 @@ func termsOf(words []word) []string {
 	return terms
 }
 
-// wanted is one term that a query asks for.
-type wanted struct {
-	term   string
-	prefix bool // a term that begins with it counts too
-	exact  bool // other forms of the word do not count
-}
-
-// in reports whether a text in language l, given by its terms, has what is wanted.
-func (w wanted) in(terms []string, l language) bool {
-	if slices.ContainsFunc(terms, func(t string) bool { return t == w.term || w.prefix && strings.HasPrefix(t, w.term) }) {
+// in reports whether a text in language l has what a clause asks for.
+func (c clause) in(text fieldText, l language) bool {
+	if c.phrase {
+		return holds(text.words, c.term)
+	}
+	if slices.ContainsFunc(text.terms, func(t string) bool { return t == c.term || c.prefix && strings.HasPrefix(t, c.term) }) {
 		return true
 	}
-	if w.exact {
+	if c.exact {
 		return false
 	}
-	stem := stemOf(w.term, l)
-	return stem != "" && slices.ContainsFunc(terms, func(t string) bool { return stemOf(t, l) == stem })
+	stem := stemOf(c.term, l)
+	return stem != "" && slices.ContainsFunc(text.terms, func(t string) bool { return stemOf(t, l) == stem })
 }
 
-// wantedOf returns the terms that a text must have to match the words of a query. The
+// clausesOf returns the terms that a text must have to match the words of a query. The
 // last term may be a beginning if lastIsPrefix is set. Characters that are too few for a
 // term always may be, because a text has them in terms with what follows.
-func wantedOf(words []word, lastIsPrefix bool) []wanted {
-	var all []wanted
+func clausesOf(words []word, lastIsPrefix bool) []clause {
+	var all []clause
 	covered := 0 // the words before are in a term
 	for i, w := range words {
 		term, end := termAt(words, i)
@@ -233,7 +229,7 @@ func wantedOf(words []word, lastIsPrefix bool) []wanted {
 			continue
 		}
 		covered = end
-		all = append(all, wanted{term: term, prefix: end-i < w.gram || end == len(words) && lastIsPrefix})
+		all = append(all, clause{term: term, prefix: end-i < w.gram || end == len(words) && lastIsPrefix})
 	}
 	return slices.Compact(all)
 }

@@ -67,8 +67,8 @@ func TestAQueryOfWordsOfATextMatchesTheText(t *testing.T) {
 		from := rapid.IntRange(0, len(pieces)-1).Draw(t, "from")
 		to := rapid.IntRange(from+1, len(pieces)).Draw(t, "to")
 		query := splitWords(strings.Join(pieces[from:to], " "))
-		for _, w := range wantedOf(query, true) {
-			if !w.in(terms, "en") {
+		for _, w := range clausesOf(query, true) {
+			if !w.in(fieldText{terms: terms}, "en") {
 				t.Fatalf("text %q has terms %q: nothing matches %+v", text, terms, w)
 			}
 		}
@@ -103,12 +103,12 @@ func TestAPartOfATextWithoutSpacesMatchesIt(t *testing.T) {
 		}
 		to := rapid.IntRange(from+1, len(text)).Draw(t, "to")
 		terms := termsOf(splitWords(string(text)))
-		query := wantedOf(splitWords(string(text[from:to])), true)
+		query := clausesOf(splitWords(string(text[from:to])), true)
 		if len(query) == 0 {
 			t.Fatalf("%q asks for nothing", string(text[from:to]))
 		}
 		for _, w := range query {
-			if !w.in(terms, "en") {
+			if !w.in(fieldText{terms: terms}, "en") {
 				t.Fatalf("text %q has terms %q: nothing matches %+v", string(text), terms, w)
 			}
 		}
@@ -140,8 +140,8 @@ func TestLongTitlesWithoutSpaces(t *testing.T) {
 		if err != nil {
 			t.Errorf("%d characters: %v", len([]rune(q)), err)
 		}
-		for _, clause := range c.clauses {
-			if _, texts := documentOf(v); !clause.in(texts[title].terms, "en") {
+		for _, clause := range c {
+			if _, texts := documentOf(v); !clause.in(texts[title], "en") {
 				t.Errorf("nothing matches %+v", clause)
 			}
 		}
@@ -150,9 +150,9 @@ func TestLongTitlesWithoutSpaces(t *testing.T) {
 
 func TestLastWordIsABeginning(t *testing.T) {
 	t.Parallel()
-	got := wantedOf(splitWords("big buck bu"), true)
-	want := []wanted{{term: "big"}, {term: "buck"}, {term: "bu", prefix: true}}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(wanted{})); diff != "" {
+	got := clausesOf(splitWords("big buck bu"), true)
+	want := []clause{{term: "big"}, {term: "buck"}, {term: "bu", prefix: true}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(clause{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
