@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/blevesearch/segment"
-	"golang.org/x/sync/errgroup"
 )
 
 // maxCorrections is how many words of a query are corrected.
@@ -15,28 +14,20 @@ const maxCorrections = 3
 
 // correct returns the query with the words that no video has as they were typed replaced
 // by terms that differ from them by one typo, or nil when there are no such terms. The
-// rest of the text stays as it was typed.
+// rest of the text stays as it was typed. Of a long query the maxLists longest words count.
 func (x *Index) correct(ctx context.Context, q Query) (*Query, error) {
 	c, err := parse(q)
 	if err != nil {
 		return nil, err
 	}
 	c = slices.DeleteFunc(c, func(c clause) bool { return c.phrase })
-	occurs := make([]bool, len(c))
-	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(parallel)
-	for i, clause := range c {
-		group.Go(func() (err error) {
-			occurs[i], err = x.occurs(groupCtx, clause)
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
 	doubtful, replace := 0, map[string]string{} // by field and word
-	for i, clause := range c {
-		if occurs[i] {
+	for _, clause := range c[:min(len(c), maxLists)] {
+		occurs, err := x.occurs(ctx, clause)
+		if err != nil {
+			return nil, err
+		}
+		if occurs {
 			continue
 		}
 		if doubtful++; doubtful > maxCorrections {

@@ -31,13 +31,12 @@ func (c *Counter) RollUp(ctx context.Context, now time.Time, exists Exists) erro
 		return fmt.Errorf("rolling up views: %w", err)
 	}
 	var errs []error // a day that cannot be closed keeps no other one open
-	for _, date := range days {
-		day, err := time.Parse(dayFormat, date)
-		if err != nil || now.Before(day.AddDate(0, 0, 1).Add(closeAfter)) {
+	for _, day := range days {
+		if now.Before(day.AddDate(0, 0, 1).Add(closeAfter)) {
 			continue
 		}
 		if err := c.closeDay(ctx, day, exists); err != nil {
-			errs = append(errs, fmt.Errorf("rolling up views of %s: %w", date, err))
+			errs = append(errs, fmt.Errorf("rolling up views of %s: %w", day.Format(dayFormat), err))
 		}
 	}
 	return errors.Join(errs...)

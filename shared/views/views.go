@@ -160,20 +160,16 @@ func (c *Counter) openDay(ctx context.Context, date string) error {
 }
 
 // openDays lists the days that are not closed, oldest first: one row range.
-func (c *Counter) openDays(ctx context.Context) ([]string, error) {
-	var days []string
-	query := tablestore.Query{PartitionKey: daysKey, Select: []string{"RowKey"}, Class: tablestore.RowRange, Read: tablestore.Into(&days, readOpenDay)}
+func (c *Counter) openDays(ctx context.Context) ([]time.Time, error) {
+	var days []time.Time
+	read := func(row tablestore.Entity) (time.Time, error) { return time.Parse(dayFormat, row.RowKey) }
+	query := tablestore.Query{PartitionKey: daysKey, Select: []string{"RowKey"}, Class: tablestore.RowRange, Read: tablestore.Into(&days, read)}
 	for _, err := range c.table.Query(ctx, query) {
 		if err != nil {
 			return nil, fmt.Errorf("listing open days: %w", err)
 		}
 	}
 	return days, nil
-}
-
-func readOpenDay(row tablestore.Entity) (string, error) {
-	_, err := time.Parse(dayFormat, row.RowKey)
-	return row.RowKey, err
 }
 
 // countOf reads any row that counts views.
@@ -198,7 +194,8 @@ func (c *Counter) Views(ctx context.Context, id video.ID) (Views, error) {
 	for _, d := range days {
 		closed[d.Date] = true
 	}
-	for _, date := range open {
+	for _, day := range open {
+		date := day.Format(dayFormat)
 		if closed[date] {
 			continue
 		}
@@ -277,9 +274,9 @@ func (c *Counter) Remove(ctx context.Context, id video.ID) error {
 	remove := func(pk, rk string) {
 		ops = append(ops, tablestore.Op{Kind: tablestore.OpDelete, Entity: tablestore.Entity{PartitionKey: pk, RowKey: rk}})
 	}
-	for _, date := range days {
+	for _, day := range days {
 		for n := range Shards {
-			remove(shardKey(date, n+1), string(id))
+			remove(shardKey(day.Format(dayFormat), n+1), string(id))
 		}
 	}
 	for row, err := range c.table.Query(ctx, tablestore.Query{PartitionKey: videoKey(id), Select: []string{"RowKey"}, Class: tablestore.RowRange}) {
