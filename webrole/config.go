@@ -244,7 +244,8 @@ func (c config) checkSignIn(bad func(name, format string, args ...any)) {
 		bad("WEBROLE_URL", "%q has a path", c.SignIn.URL)
 	}
 	for name, text := range map[string]string{
-		"WEBROLE_OIDC_CLIENT_ID": c.SignIn.ClientID, "WEBROLE_TOKEN": c.Token, "WEBROLE_SESSION_KEYS": strings.Join(c.SignIn.Keys, ""),
+		"WEBROLE_TOKEN": c.Token, "WEBROLE_OIDC_CLIENT_ID": c.SignIn.ClientID,
+		"WEBROLE_SESSION_KEYS": strings.Join(c.SignIn.Keys, ""),
 	} {
 		if text == "" {
 			bad(name, "is empty, and WEBROLE_OIDC_ISSUER needs it")

@@ -32,8 +32,9 @@ type Table map[string]float64
 
 // Default is what Azure's price lists say for a general-purpose v2 account with local
 // redundancy in the hot tier, and for one virtual processor of a D2s v5 (Linux, pay as
-// you go), in US regions in 2026, rounded (https://azure.microsoft.com/pricing/). Deletes of blobs are free, and so are bytes between a worker and an account of one
-// region. Prices change and differ by region: set your own.
+// you go), in US regions in 2026, rounded (https://azure.microsoft.com/pricing/). Deletes
+// of blobs are free, and so are bytes between a worker and an account of one region.
+// Prices change and differ by region: set your own.
 var Default = Table{
 	"blob.write": 0.055, "blob.list": 0.055, "blob.read": 0.0044, "blob.delete": 0,
 	"queue.write": 0.004, "queue.list": 0.004, "queue.read": 0.004, "queue.delete": 0.004,

@@ -217,8 +217,8 @@ func (r *reader) sample(now time.Time, queues []scaling.Queue) {
 		return
 	}
 	if !r.sampledAt.IsZero() {
-		reads := float64(r.board.Requests()-r.sampled) / took.Seconds()
-		made := api.BoardSample{At: now.UTC(), Seconds: took.Seconds(), ReadsPerSecond: reads, Queues: map[string]api.BoardCount{}}
+		made := api.BoardSample{At: now.UTC(), Seconds: took.Seconds(), Queues: map[string]api.BoardCount{}}
+		made.ReadsPerSecond = float64(r.board.Requests()-r.sampled) / made.Seconds
 		for _, q := range queues {
 			if count := (api.BoardCount{Done: r.done(q.Name), OldestSeconds: q.Oldest.Seconds()}); count != (api.BoardCount{}) {
 				made.Queues[q.Name] = count

@@ -61,7 +61,9 @@ func Read(files fs.FS) (*Handbook, error) {
 }
 
 // readTables reads the tables of a document that have rows of that form.
-func readTables[T any](files fs.FS, name string, row *regexp.Regexp, read func(fs.FS, []string) (T, error)) (all []Table[T], _ error) {
+func readTables[T any](
+	files fs.FS, name string, row *regexp.Regexp, read func(fs.FS, []string) (T, error),
+) (all []Table[T], _ error) {
 	text, err := fs.ReadFile(files, name)
 	if err != nil {
 		return nil, fmt.Errorf("read the handbook: %w", err)

@@ -30,7 +30,8 @@ var (
 // Wide tables scroll by themselves, also by keyboard; a header without words is none. Pictures
 // are beside the pages of patterns.
 var ours = strings.NewReplacer("<table>", `<div class="scroll" tabindex="0"><table>`, "</table>", "</table></div>",
-	` align="right"`, ` class="number"`, "<th></th>", "<td></td>", `<p><img src="`, `<p><img class="plot" src="/static/patterns/`)
+	` align="right"`, ` class="number"`, "<th></th>", "<td></td>",
+	`<p><img src="`, `<p><img class="plot" src="/static/patterns/`)
 
 // render turns Markdown of a document into HTML. The documents are ours and trusted: some
 // have HTML in them.

@@ -76,7 +76,9 @@ func New(o Options) (*Pages, error) {
 
 // parse reads a page, which has the name of its script.
 func (p *Pages) parse(name string) (*template.Template, error) {
-	functions := template.FuncMap{"scenes": scene.All, "scenesOf": scene.ScenesOf, "patternOf": patternOf, "nextScene": nextScene, "media": media}
+	functions := template.FuncMap{
+		"scenes": scene.All, "scenesOf": scene.ScenesOf, "patternOf": patternOf, "nextScene": nextScene, "media": media,
+	}
 	t, err := template.New(name).Funcs(functions).ParseFS(p.files, "templates/layout.html", "templates/lab.html", "templates/racefields.html", "templates/"+name+".html")
 	if err != nil {
 		return nil, fmt.Errorf("read page %s: %w", name, err)
@@ -100,7 +102,8 @@ func (p *Pages) Register(r gin.IRoutes, state func(context.Context) (*board.Stat
 			return seen.Event, nil
 		})
 	}
-	show("/", "home", func(c *gin.Context) (any, error) { return c.Request.URL.RawQuery != "", nil }) // whether something is searched for
+	searches := func(c *gin.Context) (any, error) { return c.Request.URL.RawQuery != "", nil }
+	show("/", "home", searches)
 	show("/mine", "mine", nothing)
 	show("/upload", "upload", nothing)
 	show("/race", "race", nothing)
