@@ -81,14 +81,14 @@ func loadConfig(getenv func(string) string) (config, error) {
 		PurgeLinger:    env.Duration("CUTROOM_PURGE_LINGER", 10*time.Second, time.Second, 0),
 		DrainTimeout:   env.Duration("WORKERROLE_DRAIN_TIMEOUT", 25*time.Second, time.Second, 0),
 	}
-	var storage, visibility, pools, mode error
 	_, log := logging.New(io.Discard, getenv) // main has it
+	var storage, mode error
 	cfg.Storage, storage = azstorage.ConfigFromEnv(getenv)
-	cfg.Queues, visibility = workqueue.WithVisibility(workflow.Specs, getenv("CUTROOM_VISIBILITY"))
-	cfg.Pools, pools = parsePools(getenv("WORKERROLE_POOLS"))
-	env.Bad("CUTROOM_VISIBILITY", visibility)
+	cfg.Queues = settings.Parse(&env, "CUTROOM_VISIBILITY", func(text string) ([]workqueue.Spec, error) {
+		return workqueue.WithVisibility(workflow.Specs, text)
+	})
+	cfg.Pools = settings.Parse(&env, "WORKERROLE_POOLS", parsePools)
 	cfg.Sandbox, mode = sandbox.ParseMode(env.Text("WORKERROLE_SANDBOX", string(sandbox.Try)))
-	env.Bad("WORKERROLE_POOLS", pools)
 	env.Bad("WORKERROLE_SANDBOX", mode)
 	env.Bad("WORKERROLE_ADMIN_ADDR", checkAdmin(cfg.AdminAddr, cfg.AdminToken))
 	return cfg, errors.Join(env.Err(), log, storage)

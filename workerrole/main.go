@@ -44,8 +44,7 @@ import (
 
 func main() { process.Main("workerrole", "WORKERROLE_ADMIN_ADDR", defaultAdminAddr, run) }
 
-// run is main without the process: it works until ctx ends, then releases its messages
-// and returns.
+// run works until ctx ends, then releases its messages and returns.
 func run(ctx context.Context, getenv func(string) string) error {
 	cfg, err := loadConfig(getenv)
 	if err = errors.Join(err, failpoint.Check()); err != nil {

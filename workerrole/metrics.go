@@ -1,7 +1,7 @@
 package main
 
 import (
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,13 +17,11 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
 )
 
-// metrics are for the admin listener: all that this role exports is made and registered
-// here. Labels are few and fixed: an id in a label would make a series per video.
-// docs/metrics.md lists them.
+// metrics are all that this role exports: docs/metrics.md. Labels are few and fixed, because
+// an id in a label would make a series per video.
 type metrics struct {
 	registry *prometheus.Registry
 	storage  *sharedmetrics.Storage
-	lanes    map[string]lane // by the name of a storage queue
 
 	playable, ready                              prometheus.Observer
 	failed, attempts                             *prometheus.CounterVec
@@ -34,11 +32,9 @@ type metrics struct {
 	leads, backlog                               prometheus.Gauge
 }
 
-type lane struct{ queue, lane string }
-
 // newMetrics registers what is told by observers; show adds what is asked for.
 func newMetrics(specs []workqueue.Spec) *metrics {
-	m := &metrics{lanes: map[string]lane{}}
+	m := &metrics{}
 	m.registry, m.storage = sharedmetrics.New()
 	auto := promauto.With(m.registry)
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -81,11 +77,6 @@ func newMetrics(specs []workqueue.Spec) *metrics {
 // and a rate sees it.
 func (m *metrics) begin(specs []workqueue.Spec) {
 	for _, spec := range specs {
-		for n := range workqueue.Lanes {
-			if n == 0 || spec.Laned {
-				m.lanes[workqueue.LaneName(spec.Name, n)] = lane{spec.Name, strconv.Itoa(n)}
-			}
-		}
 		m.wait.WithLabelValues(spec.Name, "0")
 	}
 	for _, s := range workflow.Steps {
@@ -109,7 +100,7 @@ func (m *metrics) begin(specs []workqueue.Spec) {
 // show adds what the consumer counts itself, read when metrics are collected, and the series
 // of the duties.
 func (m *metrics) show(work *consumer.Consumer, duties []upkeep.Duty) {
-	m.registry.MustRegister(queueMetrics{work, m.lanes})
+	m.registry.MustRegister(queueMetrics{work})
 	for _, d := range duties {
 		for _, counter := range []*prometheus.CounterVec{m.passes, m.failedPasses, m.passSeconds, m.passItems} {
 			counter.WithLabelValues(d.Name)
@@ -199,23 +190,19 @@ func (m *metrics) ended(step string, a videostore.Attempt) {
 
 // delivered measures the wait of an item that is delivered for the first time. Hosts'
 // clocks may differ, so it may seem negative.
-func (m *metrics) delivered(job *consumer.Job) {
-	l, known := m.lanes[job.Queue]
-	if job.DequeueCount != 1 || !known {
+func (m *metrics) delivered(job *consumer.Job, asked time.Time) {
+	if job.DequeueCount != 1 {
 		return
 	}
-	since := job.Item.Time
-	if since.IsZero() {
-		since = job.Inserted
+	lane, laned := strings.CutPrefix(job.Queue, job.Base+"-")
+	if !laned {
+		lane = "0"
 	}
-	m.wait.WithLabelValues(l.queue, l.lane).Observe(max(time.Duration(0), job.Received.Sub(since)).Seconds())
+	m.wait.WithLabelValues(job.Base, lane).Observe(max(time.Duration(0), job.Received.Sub(asked)).Seconds())
 }
 
 // queueMetrics reads the consumer's counters when metrics are collected.
-type queueMetrics struct {
-	work  *consumer.Consumer
-	lanes map[string]lane
-}
+type queueMetrics struct{ work *consumer.Consumer }
 
 var (
 	queueLength = prometheus.NewDesc("cutroom_queue_length", "Messages in the queue, hidden ones included (approximate): the scaling signal.", []string{"queue"}, nil)
@@ -254,7 +241,7 @@ func (m queueMetrics) Collect(ch chan<- prometheus.Metric) {
 		gauge(queueLength, float64(q.Length), q.Queue)
 		gauge(visibility, q.Visibility.Seconds(), q.Queue)
 		for outcome, n := range outcomes(q) {
-			counts[[2]string{m.lanes[q.Queue].queue, outcome}] += n
+			counts[[2]string{q.Base, outcome}] += n
 		}
 	}
 	for at, n := range counts {

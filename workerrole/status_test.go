@@ -171,3 +171,33 @@ func TestAStepThatIsNotListedIsNamed(t *testing.T) {
 		t.Errorf("without the first step: %v", err)
 	}
 }
+
+// A message counts once, for its queue and its lane, from when its work was asked for.
+func TestWaitsAreMeasuredByQueueAndLane(t *testing.T) {
+	t.Parallel()
+	m := newMetrics(workflow.Specs)
+	asked := time.Now()
+	for lane, seconds := range []int{1, 20} {
+		for deliveries := range int64(2) {
+			job := &consumer.Job{Queue: workqueue.LaneName(workflow.EncodeNormal, lane), Base: workflow.EncodeNormal}
+			job.DequeueCount, job.Received = 1+deliveries, asked.Add(time.Duration(seconds)*time.Second)
+			m.delivered(job, asked)
+		}
+	}
+	families, err := m.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits := map[string]float64{}
+	for _, f := range families {
+		for _, series := range f.GetMetric() {
+			if h := series.GetHistogram(); f.GetName() == "cutroom_queue_wait_seconds" && h.GetSampleCount() > 0 {
+				waits[series.GetLabel()[0].GetValue()+" "+series.GetLabel()[1].GetValue()] = h.GetSampleSum()
+			}
+		}
+	}
+	// Labels are in the order of the alphabet: the lane is before the queue.
+	if want := map[string]float64{"0 " + workflow.EncodeNormal: 1, "1 " + workflow.EncodeNormal: 20}; !maps.Equal(waits, want) {
+		t.Errorf("waits are %v, want %v", waits, want)
+	}
+}

@@ -52,9 +52,8 @@ func (u *Uploads) Wanted(v video.Video) []int {
 	return append(wanted, v.Upload.PriorityParts...)
 }
 
-// Arrived promises what can be made of the parts of an upload that are held, ascending. The
-// code that takes parts calls it when more have come; parts that come without a call wait
-// for the next one, or for the end of an early step. Safe to repeat.
+// Arrived promises what can be made of the parts of an upload that are held, ascending. Parts
+// that come without a call wait for the next one, or for the end of an early step. Safe to repeat.
 func (u *Uploads) Arrived(ctx context.Context, id video.ID, held []sourceparts.Part) (videostore.Record, error) {
 	for {
 		rec, err := u.videos.Get(ctx, id)

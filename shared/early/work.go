@@ -83,8 +83,7 @@ func (u *Uploads) giveUp(ctx context.Context, id video.ID) (waits bool, _ error)
 	return u.change(ctx, id, func(upload *video.Upload) { upload.ProbeTries = maxTries })
 }
 
-// change edits what META says about an upload, and reports whether that is going on. Safe to
-// repeat.
+// change edits what META says about an upload, and reports whether that goes on. Safe to repeat.
 func (u *Uploads) change(ctx context.Context, id video.ID, edit func(*video.Upload)) (waits bool, _ error) {
 	_, err := u.videos.Change(ctx, id, "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
 		if waits = v.State == video.AwaitingUpload; !waits || edit == nil {

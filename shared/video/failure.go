@@ -25,8 +25,7 @@ const (
 	InvalidCaptions  Code = "invalid_captions" // not WebVTT or SRT with cues
 	UndecodableText  Code = "undecodable_text" // captions or a list in an encoding that cannot be told, or damaged
 	SourceChanged    Code = "source_changed"   // the blob is not the one that was verified
-	// ProcessingFailed is ours, not the uploader's: the attempts are used up
-	// and an operator finds the item in the poison queue.
+	// ProcessingFailed is ours, not the uploader's: the attempts are used up.
 	ProcessingFailed Code = "processing_failed"
 )
 

@@ -1,11 +1,8 @@
 package video
 
-// Plan says how one generation of a video is cut and encoded. The probe step
-// writes it once; every other step reads it and nothing changes it. That is
-// what makes chunks independent: any worker can do any chunk (paper row Q16c).
-//
-// Everything is counted in frames of one constant-rate grid, never in seconds:
-// seconds do not add up across chunks.
+// Plan says how one generation of a video is cut and encoded. The probe step writes it once,
+// and nothing changes it, so any worker can do any chunk (paper row Q16c). Everything is
+// counted in frames of one constant-rate grid: seconds do not add up across chunks.
 type Plan struct {
 	Generation int    `json:"generation"`
 	Copy       *Blob  `json:"copy,omitempty"` // the remuxed copy that is read in place of the upload; nil: the upload is
@@ -74,9 +71,8 @@ type Promise struct {
 	Queue    string `json:"queue"`              // base name
 }
 
-// SoundPortion is the half-open range [First, End) of audio segments that one
-// item of the step audio makes. The last portion runs to the end of the track
-// whatever End says.
+// SoundPortion is the half-open range [First, End) of audio segments that one item of the step
+// audio makes. The last one runs to the end of the track whatever End says.
 type SoundPortion struct {
 	First int `json:"first"`
 	End   int `json:"end"`
@@ -96,8 +92,7 @@ func (p Plan) Last(i int) bool { return i == len(p.Chunks)-1 }
 // FirstSegment is the number of chunk i's first segment in the whole video.
 func (p Plan) FirstSegment(i int) (number int) { return len(p.SegmentsBefore(i)) }
 
-// SegmentsBefore returns the length in frames of every segment before chunk i, as it is
-// planned.
+// SegmentsBefore returns the planned length in frames of every segment before chunk i.
 func (p Plan) SegmentsBefore(i int) (frames []int64) {
 	for _, c := range p.Chunks[:min(i, len(p.Chunks))] {
 		for at := c.From; at < c.To; at += p.SegmentFrames {
@@ -107,8 +102,7 @@ func (p Plan) SegmentsBefore(i int) (frames []int64) {
 	return frames
 }
 
-// Start returns when chunk i begins, in seconds; the whole length for an index beyond
-// the last.
+// Start returns when chunk i begins, in seconds; the whole length beyond the last.
 func (p Plan) Start(i int) float64 {
 	if i >= len(p.Chunks) {
 		return p.DurationSeconds
@@ -116,8 +110,7 @@ func (p Plan) Start(i int) float64 {
 	return p.FPS.Seconds(p.Chunks[i].From)
 }
 
-// ChunkAt returns the chunk that shows a second of the video: the last for one beyond
-// the end. False when the plan has no chunks.
+// ChunkAt returns the chunk that shows a second: the last beyond the end. False without chunks.
 func (p Plan) ChunkAt(second float64) (int, bool) {
 	for i := range p.Chunks {
 		if second < p.FPS.Seconds(p.Chunks[i].To) || p.Last(i) {
@@ -144,8 +137,7 @@ func (p Plan) SegmentsOf(i int) int {
 	return int((c.To - c.From + p.SegmentFrames - 1) / p.SegmentFrames)
 }
 
-// ChunkOfSegment returns the chunk that holds segment n, or false when there is
-// no such segment.
+// ChunkOfSegment returns the chunk that holds segment n, or false without such a segment.
 func (p Plan) ChunkOfSegment(n int) (int, bool) {
 	if n < 0 {
 		return 0, false
@@ -243,8 +235,7 @@ func SoundAt(second float64) (segment int) {
 // SoundSeconds is how long an audio segment is that is not the last.
 func SoundSeconds(segment int) float64 { return SoundStart(segment+1) - SoundStart(segment) }
 
-// AudioPart is what one portion of sound became: a PART row. Portions are committed in
-// any order.
+// AudioPart is what one portion of sound became: a PART row, in any order.
 type AudioPart struct {
 	First    int            `json:"first"` // number of the first segment in the whole track
 	Blob     string         `json:"blob"`
@@ -276,8 +267,8 @@ type FinishOutput struct {
 	DownloadLen int64             `json:"downloadLen"` // bytes
 }
 
-// CaptionsOutput is what a captions step wrote: one blob in container "media",
-// which holds the whole WebVTT file and after it the same cues in segments.
+// CaptionsOutput is what a captions step wrote: one blob in container "media", the whole
+// WebVTT file and after it the same cues in segments.
 type CaptionsOutput struct {
 	Blob           string  `json:"blob"`
 	Bytes          int64   `json:"bytes"` // of the whole file
@@ -288,8 +279,7 @@ type CaptionsOutput struct {
 	Segments       []int64 `json:"segments"` // bytes of each; after the last there are no cues
 }
 
-// Segment is where a segment lies in the blob. A segment after the last is empty:
-// it has length 0.
+// Segment is where a segment lies in the blob. One after the last has length 0.
 func (o CaptionsOutput) Segment(number int) Range {
 	at := Range{Offset: o.Bytes}
 	for i, n := range o.Segments {

@@ -1,6 +1,5 @@
-// Package video holds the words of the domain: what a video is, the states it
-// goes through, how it is cut into chunks and what a step produced. It uses the
-// standard library only, and every other package may import it.
+// Package video holds the words of the domain: a video, its states, how it is cut into chunks
+// and what a step produced. It uses the standard library only, and all packages may import it.
 //
 // Reading order: 1 webrole/main.go, 2 this package, 3 shared/workitem.
 //
@@ -39,8 +38,7 @@ func (s State) Terminal() bool {
 // video inactive drops its work quietly.
 func (s State) Active() bool { return s == Uploaded || s == Processing }
 
-// Gone reports whether a video in this state is hidden from all: it is being deleted, or
-// this release does not know the state.
+// Gone reports whether a video is hidden from all: being deleted, or in an unknown state.
 func (s State) Gone() bool { return !s.Terminal() && !s.Active() && s != AwaitingUpload }
 
 // Visibility says which users may find a video.
@@ -53,8 +51,7 @@ const (
 	Private  Visibility = "private"
 )
 
-// Linked reports whether anyone who has a video's address may see it. A visibility that this
-// release does not know is private.
+// Linked reports whether anyone who has a video's address may see it. An unknown one is private.
 func (v Visibility) Linked() bool { return v == Public || v == Unlisted }
 
 // Priority is the user's wish; it chooses the encode queue (paper row Q5).
@@ -67,8 +64,7 @@ const (
 	Low    Priority = "low"
 )
 
-// LocalOwner owns the videos of a stack without sign-in, and of anyone who holds
-// the access token.
+// LocalOwner owns the videos of a stack without sign-in, and of the access token's holders.
 const LocalOwner = "local"
 
 // MaxCaptions bounds a file of captions, in bytes. A film's has about 100 KB.
@@ -104,8 +100,7 @@ type Video struct {
 
 	SizeBytes   int64  `json:"sizeBytes"`             // bytes announced, then bytes stored
 	Fingerprint string `json:"fingerprint,omitempty"` // the uploader's mark for the same file
-	// SourceETag is the version of the upload, which is that of its manifest: nothing
-	// else is processed. Empty while parts are missing.
+	// SourceETag is the version of the manifest, and so of the upload. Empty while parts are missing.
 	SourceETag string `json:"sourceETag,omitempty"`
 	// Upload says how the file comes in parts; nil before the first request for its parts.
 	Upload *Upload `json:"upload,omitempty"`
@@ -169,14 +164,13 @@ type Race struct {
 	FirstFrameAt time.Time `json:"firstFrameAt"` // wall-clock time of the first frame
 }
 
-// Working reports whether steps that make a video may run: see State.Active. It is also
-// true of a video whose upload is going on, when work on it was begun.
+// Working reports whether steps that make a video may run: it is active, or work on its upload,
+// which goes on, was begun.
 func (v Video) Working() bool {
 	return v.State.Active() || v.State == AwaitingUpload && v.Upload != nil && v.Upload.Started
 }
 
-// Playing returns the generation that playback shows: the finished one, or the
-// one being made while none is finished.
+// Playing returns the generation that playback shows: the finished one, else the one being made.
 func (v Video) Playing() int {
 	if v.Serving > 0 {
 		return v.Serving
@@ -224,8 +218,7 @@ func (v Video) MadeBy(step string, generation int) (Made, bool) {
 	return Made{}, false
 }
 
-// SetMade replaces what a step left with a generation, and forgets generations
-// that neither play nor are the newest.
+// SetMade replaces what a step left with a generation, and forgets what neither plays nor is new.
 func (v *Video) SetMade(made Made) {
 	kept := []Made{made}
 	for _, m := range v.Made {

@@ -30,6 +30,7 @@ type PoolStats struct {
 // messages of one queue.
 type QueueStats struct {
 	Queue      string        `json:"queue"`
+	Base       string        `json:"-"`          // see Job
 	Length     int64         `json:"length"`     // approximate, hidden ones included, of the latest refresh
 	Visibility time.Duration `json:"visibility"` // in force, nanoseconds
 	Paused     bool          `json:"paused"`
@@ -118,7 +119,8 @@ func (l *queuePoller) stats() QueueStats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.counted
-	s.Queue, s.Visibility, s.Paused = l.queue.Name(), l.queue.Visibility(), l.queue.Policy().Paused
+	s.Queue, s.Base = l.queue.Name(), l.queue.Spec().Base()
+	s.Visibility, s.Paused = l.queue.Visibility(), l.queue.Policy().Paused
 	return s
 }
 

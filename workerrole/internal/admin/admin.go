@@ -1,5 +1,4 @@
-// Package admin is the worker role's only listener: health, metrics and
-// profiles, for operators and probes. A worker has no public port.
+// Package admin is the worker role's only listener: health, metrics and profiles.
 package admin
 
 import (

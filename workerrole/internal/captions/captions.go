@@ -31,8 +31,7 @@ const (
 	maxCut  = 8 * video.MaxCaptions // of all segments: a cue of hours is in many
 )
 
-// ErrUnreadable says that a file has no cues that can be read. Its text is for
-// the user.
+// ErrUnreadable says that a file has no cues that can be read. Its text is for the user.
 var ErrUnreadable = errors.New("it is not a WebVTT or SRT file with cues")
 
 // Track is captions in the order of their times. Every cue has text and ends after
@@ -194,10 +193,8 @@ func (t Track) Whole() []byte {
 	return b.Bytes()
 }
 
-// Segments cuts the track into files of a length each, as HLS wants them. A cue
-// that reaches into several is in each of them. After the last segment there are
-// no cues. ErrUnreadable when so many cues last so long that the segments would
-// be many times the file.
+// Segments cuts the track into files of a length each, as HLS wants them. A cue that reaches
+// into several is in each. ErrUnreadable when the segments would be many times the file.
 func (t Track) Segments(length time.Duration) ([][]byte, error) {
 	var files []*bytes.Buffer
 	size := 0

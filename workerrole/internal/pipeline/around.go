@@ -21,7 +21,7 @@ import (
 // worker receives several messages at once.
 func (r *Runner) countUsage(ctx context.Context, d *delivery, next handler) error {
 	if r.Delivered != nil {
-		r.Delivered(d.job)
+		r.Delivered(d.job, requestedAt(d.job))
 	}
 	ctx, requests := azstorage.WithCounter(ctx)
 	ctx, runs := ffmpeg.WithRuns(ctx)
@@ -63,7 +63,7 @@ func (r *Runner) reportAttempt(ctx context.Context, d *delivery, next handler) e
 	return err
 }
 
-// progressByRequest takes a request that storage throttles for progress.
+// progressByRequest takes every request to storage for progress, also one that is throttled.
 func (r *Runner) progressByRequest(ctx context.Context, d *delivery, next handler) error {
 	return next(azstorage.OnRequest(ctx, d.job.Progress), d)
 }

@@ -60,8 +60,7 @@ func (r *Runner) writeEnd(ctx context.Context, d *delivery, err error) error {
 	return err
 }
 
-// giveBack writes the end of an attempt into the step row. The delivery's context may have
-// ended, so the write has a deadline of its own.
+// giveBack writes the end of an attempt into the step row, though ctx may have ended.
 func (r *Runner) giveBack(ctx context.Context, d *delivery, outcome videostore.Outcome, cause error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
@@ -79,8 +78,8 @@ func requestedAt(job *consumer.Job) time.Time {
 	return job.Item.Time
 }
 
-// Exhausted records the failure in the step row before the item becomes poison, unless the
-// step is done again all the same. Safe to repeat.
+// Exhausted records the failure of a step that is not done again before its item becomes
+// poison. Safe to repeat.
 func (r *Runner) Exhausted(ctx context.Context, job *consumer.Job, cause error) error {
 	key, err := workflow.KeyOf(job.Item)
 	if err != nil {

@@ -54,7 +54,7 @@ type Runner struct {
 
 	// Delivered and Ended, if set, are told of every delivery, and of every attempt of a
 	// step without rows; videostore.Observer is told of the other attempts. For metrics.
-	Delivered func(*consumer.Job)
+	Delivered func(job *consumer.Job, asked time.Time)
 	Ended     func(step string, a videostore.Attempt)
 }
 

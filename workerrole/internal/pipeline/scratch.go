@@ -165,10 +165,8 @@ func tryFile(dir string) error {
 	return err
 }
 
-// CheckFreeSpace returns trouble of kind "disk" when this user may not write need bytes below dir, or
-// when that cannot be found out. It is asked before a step is taken, and once more by a step
-// that knows how much it will write: a disk that is nearly full is the worker's trouble, and
-// costs the item nothing.
+// CheckFreeSpace returns trouble of kind "disk", which costs the item nothing, when this user
+// may not write need bytes below dir, or when that cannot be found out.
 func CheckFreeSpace(dir string, need int64) error {
 	var fs unix.Statfs_t
 	err := unix.Statfs(dir, &fs)
@@ -178,8 +176,7 @@ func CheckFreeSpace(dir string, need int64) error {
 	return diskTrouble("look for room on the scratch disk", err)
 }
 
-// CheckFreeSpace is the function of that name for the scratch directory of the attempt, on top of what must stay
-// free in any case.
+// CheckFreeSpace asks for bytes on top of what must stay free in any case.
 func (w *Work) CheckFreeSpace(bytes int64) error { return CheckFreeSpace(w.Dir, w.room+bytes) }
 
 // diskTrouble says that an error of a local file is not the item's doing. nil stays nil.

@@ -71,9 +71,8 @@ func (w *Work) ReadUpload(ctx context.Context) (io.Reader, error) {
 	return newReadAhead(azstorage.OnRequest(ctx, w.Progress), whole).reader(), err
 }
 
-// openUpload opens the parts of a complete upload, in the versions that were verified. When
-// a blob has another one, the run fails with a *video.Failure, source_changed. Other errors
-// of a read fail it with an ffmpeg.DependencyError.
+// openUpload opens the parts of a complete upload, in the versions that were verified, or fails
+// with source_changed. Other errors of a read fail the run with an ffmpeg.DependencyError.
 func openUpload(ctx context.Context, blobs *blobstore.Store, v video.Video) (sourceparts.Source, error) {
 	manifest, err := sourceparts.Committed(ctx, blobs, v)
 	return sourceparts.Pinned(blobs, manifest.Layout, func(part int) video.Blob {

@@ -13,13 +13,11 @@ import (
 const (
 	// beatEvery is how often a worker rewrites its row.
 	beatEvery = 3 * time.Second
-	// noteEvery is how soon the row tells that an item began or ended. Nothing depends on
-	// it: it is for people who watch.
+	// noteEvery is how soon the row tells people who watch that an item began or ended.
 	noteEvery = time.Second
 )
 
-// Alive is how old the latest heartbeat of a living worker can be, because some may be
-// lost.
+// Alive is how old the latest heartbeat of a living worker can be: some may be lost.
 const Alive = 5 * beatEvery
 
 // Heartbeat keeps a worker's row in the register until ctx ends, then removes it. A

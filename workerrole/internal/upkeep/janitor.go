@@ -148,8 +148,7 @@ func (j *Janitor) named(ctx context.Context, owner string) (prefixes, error) {
 	return kept, nil
 }
 
-// over says of every generation that has rows whether they may go: it is not needed, and was
-// replaced so long ago that no viewer still watches it.
+// over says of every generation that has rows whether they may go: no viewer still watches it.
 func (j *Janitor) over(view videostore.View) map[int]bool {
 	over := map[int]bool{}
 	replaced := time.Since(view.Video.ReadyAt) >= j.Grace
@@ -164,8 +163,7 @@ func (j *Janitor) over(view videostore.View) map[int]bool {
 	return over
 }
 
-// expired reports whether a clip ended, made or failed, longer than ClipLife ago. A repeated
-// request makes a new one.
+// expired reports whether a clip ended, made or failed, longer than ClipLife ago.
 func (j *Janitor) expired(s videostore.Step) bool {
 	return j.ClipLife > 0 && s.Key.Declared().Expires && s.Ended() && time.Since(s.FinishedAt) >= j.ClipLife
 }

@@ -24,8 +24,7 @@ import (
 // leaseBlob is the blob in workqueue.ControlContainer whose lease makes a worker the leader.
 const leaseBlob = "upkeep"
 
-// leaseTime is the shortest that the service grants (15 s to 60 s, or infinite), so that
-// a dead leader is replaced soon.
+// leaseTime is the shortest that the service grants, so that a dead leader is replaced soon.
 const leaseTime = 15 * time.Second
 
 // Duty is what the leader does repeatedly. Each has a goroutine of its own, so that a long

@@ -35,11 +35,9 @@ type Reconciler struct {
 	Workers func(ctx context.Context) ([]workers.Worker, error)
 	// Grace: a promise that is younger is not checked.
 	Grace time.Duration
-	// OrphanAfter: a step that was silent for less does not count as lost while its
-	// queue has messages.
+	// OrphanAfter: while its queue has messages, a step that was silent for less is not lost.
 	OrphanAfter time.Duration
-	// CreateTimeout: an announcement that is older has its video, or never will, because
-	// its request has died. Longer than a request takes.
+	// CreateTimeout is longer than a request takes: an older announcement has its video or never will.
 	CreateTimeout time.Duration
 	// AbandonAfter is how long an upload may take before its video is deleted.
 	AbandonAfter time.Duration
@@ -47,9 +45,8 @@ type Reconciler struct {
 	KeyLife time.Duration
 	// SweepAfter is how long after a purge the mark is kept: late workers may insert rows.
 	SweepAfter time.Duration
-	// Passed, if set, is told at the end of each pass how many videos had a promise in the
-	// outbox that should have been sent by then, and how many messages were lost and were
-	// sent again.
+	// Passed, if set, is told at the end of each pass how many videos had a promise that should
+	// have been sent by then, and how many lost messages were sent again.
 	Passed func(unsent, resent int)
 	Log    *slog.Logger
 
@@ -98,7 +95,7 @@ func (r *Reconciler) Pass(ctx context.Context) (items int, _ error) {
 	return items, firstErrors(failed)
 }
 
-// awaits reports whether nothing was promised yet, because the upload is waited for.
+// awaits reports whether nothing is promised, because the upload is waited for.
 func (r *Reconciler) awaits(mark videostore.Inflight) bool {
 	return mark.Awaits && time.Since(mark.Since) < r.AbandonAfter
 }
@@ -313,9 +310,8 @@ func (r *Reconciler) isLost(ctx context.Context, mark videostore.Inflight, view 
 	return !busy, err
 }
 
-// lastSign is when a step was last written or promised.
-// A step that was never claimed has no row. For it META, the other steps of the video and
-// the mark count; the mark is renewed with every promise.
+// lastSign is when a step was last written or promised. For one that was never claimed, which
+// has no row, META, the video's other steps and the mark, renewed with every promise, count.
 func lastSign(mark videostore.Inflight, view videostore.View, intent videostore.OutboxMessage) time.Time {
 	if s, found := view.StepOf(intent.Key); found {
 		return latest(s.QueuedAt, s.StartedAt, s.FinishedAt, s.WrittenAt)
