@@ -17,14 +17,6 @@ func Some[T comparable](v T) *T {
 	return &v
 }
 
-// Value is what a parameter or member says, or the zero value when it is missing.
-func Value[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
-	}
-	return v
-}
-
 // Each is a list with every item in the form of the API. It is never nil, which would be
 // null in JSON.
 func Each[A, B any](items []A, public func(A) B) []B {

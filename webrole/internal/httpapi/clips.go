@@ -49,7 +49,7 @@ func (s *Server) CreateFinishClip(c *gin.Context, event api.Event, bib api.BibIn
 		if err != nil {
 			return none, err
 		}
-		footage, at, err := s.finish(ctx, event, bib, api.Value(body.VideoId))
+		footage, at, err := s.finish(ctx, event, bib, body.VideoId)
 		if err != nil {
 			return none, err
 		}

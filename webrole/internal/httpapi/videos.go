@@ -73,7 +73,7 @@ func newVideo(body api.NewVideo) (video.Video, error) {
 	v := video.Video{
 		ID: video.NewID(), Channel: defaultChannel, Visibility: video.Public, Priority: video.Normal,
 		State: video.AwaitingUpload, Generation: 1, CreatedAt: now, UpdatedAt: now,
-		SizeBytes: api.Value(body.SizeBytes), Fingerprint: api.Value(body.Fingerprint),
+		SizeBytes: body.SizeBytes, Fingerprint: body.Fingerprint,
 	}
 	if v.SizeBytes > upload.MaxSize {
 		return v, problem.New(problem.FileTooLarge, "A file may have at most %d bytes.", int64(upload.MaxSize))

@@ -21,12 +21,12 @@ func JSON(r io.Reader) iter.Seq2[registrations.Row, error] {
 		dec := jsontext.NewDecoder(in, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 		line := 1
 		fail := func(detail string, err error) {
-			var mistake *jsontext.SyntacticError
+			mistake, is := errors.AsType[*jsontext.SyntacticError](err)
 			switch {
 			case in.N <= 0:
-				err = &FormatError{Line: line, Detail: "an element is too long", Cause: err}
-			case err == nil, errors.Is(err, io.EOF), errors.As(err, &mistake):
-				err = &FormatError{Line: line, Detail: detail, Cause: err}
+				err = &FormatError{Line: line, Detail: "an element is too long"}
+			case err == nil, errors.Is(err, io.EOF), is && errors.Unwrap(mistake.Err) == nil: // else it wraps one of r
+				err = &FormatError{Line: line, Detail: detail}
 			}
 			yield(registrations.Row{}, err)
 		}

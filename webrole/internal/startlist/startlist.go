@@ -26,18 +26,10 @@ const maxRow = 16 << 10
 type FormatError struct {
 	Line   int // as in registrations.Row
 	Detail string
-	Cause  error // may be nil
 }
 
 // Error implements error.
-func (e *FormatError) Error() string {
-	if e.Cause != nil {
-		return fmt.Sprintf("line %d: %s: %v", e.Line, e.Detail, e.Cause)
-	}
-	return fmt.Sprintf("line %d: %s", e.Line, e.Detail)
-}
-
-func (e *FormatError) Unwrap() error { return e.Cause }
+func (e *FormatError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Detail) }
 
 // fields is a row as texts, of either format.
 type fields struct {

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/blobstore"
@@ -55,7 +54,7 @@ func (s *Service) Begin(ctx context.Context, rec videostore.Record, size int64, 
 // Status is Begin for a client that only wants to know.
 func (s *Service) Status(ctx context.Context, v video.Video) (none api.Upload, _ error) {
 	if v.State != video.AwaitingUpload {
-		return none, notAwaiting()
+		return none, videostore.ErrState
 	}
 	l, inParts := sourceparts.LayoutOf(v.Upload)
 	if !inParts {
@@ -74,7 +73,7 @@ func (s *Service) layOut(ctx context.Context, rec videostore.Record, size int64,
 	size = cmp.Or(size, announced)
 	switch {
 	case rec.Video.State != video.AwaitingUpload:
-		return rec, notAwaiting()
+		return rec, videostore.ErrState
 	case announced > 0 && size != announced:
 		return rec, sizeMismatch(announced, size)
 	case old != nil && !anew && (size == 0 || size == old.Bytes):
@@ -114,7 +113,7 @@ func (s *Service) replaceUpload(ctx context.Context, id video.ID, old, mine *vid
 		there := v.Upload
 		switch {
 		case v.State != video.AwaitingUpload:
-			return nil, notAwaiting()
+			return nil, videostore.ErrState
 		case there == nil && old == nil, there != nil && old != nil && there.Epoch == old.Epoch && !there.Started:
 			v.Upload = mine
 			if old != nil {
@@ -219,42 +218,38 @@ func (s *Service) completeParts(ctx context.Context, v video.Video, sums [][]byt
 	if len(held) < l.Count() {
 		return videostore.Record{}, problem.New(problem.UploadIncomplete, "Part %d is missing: %d of %d are here.", sourceparts.Head(held), len(held), l.Count())
 	}
-	if len(sums) > 0 {
-		if err := compare(held, sums); err != nil {
-			return videostore.Record{}, err
-		}
+	if err := compare(held, sums); err != nil {
+		return videostore.Record{}, err
 	}
 	if err := s.sniffParts(ctx, v, held); err != nil {
 		return videostore.Record{}, err
 	}
 	etag, err := sourceparts.PutManifest(ctx, s.blobs, v.ID, sourceparts.Manifest{Layout: l, Parts: held})
+	var rec videostore.Record
 	if err == nil {
-		var rec videostore.Record
-		if rec, err = s.videos.Uploaded(ctx, v.ID, l.Epoch, etag); err == nil {
-			return rec, nil
-		}
+		rec, err = s.videos.Uploaded(ctx, v.ID, l.Epoch, etag)
 	}
-	if errors.Is(err, blobstore.ErrExists) || errors.Is(err, videostore.ErrChanged) {
-		return videostore.Record{}, conflict("Another upload of this video came in between.").Because(err)
+	switch {
+	case errors.Is(err, blobstore.ErrExists), errors.Is(err, videostore.ErrChanged):
+		return rec, conflict("Another upload of this video came in between.").Because(err)
+	case err != nil:
+		return rec, fmt.Errorf("complete upload of %s: %w", v.ID, err)
 	}
-	return videostore.Record{}, fmt.Errorf("complete upload of %s: %w", v.ID, err)
+	return rec, nil
 }
 
-// compare returns 409 upload_conflict when parts have not the sums that they should.
+// compare returns 409 upload_conflict when parts have not the sums that they should, if
+// there are any.
 func compare(held []sourceparts.Part, sums [][]byte) error {
-	if len(sums) != len(held) {
+	if len(sums) != len(held) && len(sums) > 0 {
 		return conflict("The upload has %d parts, and %d checksums came.", len(held), len(sums))
 	}
-	var other []int
-	for n, p := range held {
-		if !bytes.Equal(p.MD5, sums[n]) {
-			other = append(other, n)
+	for n, sum := range sums {
+		if !bytes.Equal(held[n].MD5, sum) {
+			return conflict("Another file was sent for this video. Of %d parts, the first that differs is %d.", len(held), n)
 		}
 	}
-	if len(other) == 0 {
-		return nil
-	}
-	return conflict("Another file was sent for this video. %d of %d parts differ, the first is %d.", len(other), len(held), slices.Min(other))
+	return nil
 }
 
 func conflict(format string, args ...any) *problem.Error {

@@ -76,10 +76,6 @@ func (s *Service) Complete(ctx context.Context, v video.Video, sums [][]byte) (v
 	return s.completeParts(ctx, v, sums)
 }
 
-func notAwaiting() error {
-	return problem.New(problem.StateConflict, "The video is not waiting for its bytes.")
-}
-
 // ParseMD5 reads a Content-MD5 header; empty means that there is none.
 func ParseMD5(header string) ([]byte, error) {
 	if header == "" {
@@ -125,7 +121,7 @@ func (s *Service) Put(ctx context.Context, rec videostore.Record, body Body) (no
 	id, announced := rec.Video.ID, rec.Video.SizeBytes
 	switch {
 	case rec.Video.State != video.AwaitingUpload:
-		return none, notAwaiting()
+		return none, videostore.ErrState
 	case body.Size > MaxSize:
 		return none, tooLarge()
 	case announced > 0 && announced != body.Size:
