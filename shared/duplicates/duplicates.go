@@ -29,8 +29,7 @@ const firstRow = "first"
 // SameFile is the key of a file by its content.
 func SameFile(sha256 string, bytes int64) string { return fmt.Sprintf("sha256-%s-%d", sha256, bytes) }
 
-// SameLook is the key of a video by the perceptual hashes of some of its pictures
-// and by its length, in whole seconds.
+// SameLook is the key of a video by hashes of some of its pictures and its length in seconds.
 func SameLook(hashes string, seconds int) string { return fmt.Sprintf("looks-%s-%d", hashes, seconds) }
 
 // Index is the table. It is safe for concurrent use.
@@ -39,9 +38,8 @@ type Index struct{ table *tablestore.Table }
 // New returns the index of an account, whose table must exist.
 func New(a *azstorage.Account) *Index { return &Index{tablestore.New(a, Table)} }
 
-// First notes that a video has a key, and returns which living video had it first:
-// id itself when there is no other. A first one that is gone is replaced. Safe to
-// repeat.
+// First notes that a video has a key, and returns which living video had it first, perhaps id
+// itself. A first one that is gone is replaced. Safe to repeat.
 func (x *Index) First(ctx context.Context, id video.ID, key string, lives func(context.Context, video.ID) (bool, error)) (video.ID, error) {
 	kind, _, _ := strings.Cut(key, "-")
 	own := tablestore.Entity{PartitionKey: string(id), RowKey: kind, Props: map[string]any{"Key": key}}

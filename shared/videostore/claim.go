@@ -18,14 +18,11 @@ var (
 	// ErrDone: an earlier delivery committed the step. Repeat what comes after the
 	// commit, then delete the message.
 	ErrDone = errors.New("step is done")
-	// ErrGone: the video is deleted, cancelled, failed or in another
-	// generation. Delete the message.
+	// ErrGone: the video is deleted, cancelled, failed or in another generation. Delete the message.
 	ErrGone = errors.New("step is not wanted any more")
-	// ErrDuplicate: another message carries this step and its worker runs it.
-	// Delete this one.
+	// ErrDuplicate: another message carries this step and its worker runs it. Delete this one.
 	ErrDuplicate = errors.New("step is carried by another message")
-	// ErrSuperseded: another attempt owns the row. Write nothing, delete
-	// nothing (paper row Q17).
+	// ErrSuperseded: another attempt owns the row. Write nothing, delete nothing (paper row Q17).
 	ErrSuperseded = errors.New("step was taken over by another attempt")
 )
 

@@ -37,8 +37,7 @@ type Step struct {
 	Attempts       int
 	Worker         string
 
-	// Input is the blob in container "sources" that came with the request; empty
-	// when nothing came.
+	// Input is the blob in container "sources" that came with the request, if one did.
 	Input string
 
 	CreatedAt  time.Time // when it was requested; on request only
@@ -48,8 +47,7 @@ type Step struct {
 	Error      *video.Failure  // of the last failed attempt
 	Output     json.RawMessage // of the attempt that committed
 	History    string          // of the attempts that have ended, as JSON: see AllAttempts
-	// Read is what the attempt that committed read of an upload that was still going on:
-	// package early.
+	// Read is what the attempt that committed read of an upload that was still going on.
 	Read string
 
 	// WrittenAt is when the row was last written, by this machine's clock.

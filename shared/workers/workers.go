@@ -1,7 +1,6 @@
-// Package workers is the register of worker roles: table "workers", one row per
-// process, rewritten every few seconds. Operators read it, and so does the
-// reconciler, which does not replace the message of a step that a living worker
-// says it is working on. Who owns work is decided by the queues alone.
+// Package workers is the register of worker roles: table "workers", one row per process,
+// rewritten every few seconds. Operators read it, and so does the reconciler: it does not
+// replace a message on which a living worker works. Who owns work the queues decide.
 //
 //	PartitionKey  "worker": some dozens of rows, written rarely (single, T4)
 //	RowKey        the worker's name
@@ -43,8 +42,7 @@ type Worker struct {
 	Troubled  int64              `json:"troubled"`          // deliveries that met trouble and were given back
 	Stale     int64              `json:"staleLeases"`       // deletes and renewals that came too late (Q16d)
 
-	// Queues counts by queue, lanes apart, what became of items since the start. A
-	// queue of which there is nothing to tell is left out.
+	// Queues counts by queue, lanes apart, what became of items since the start.
 	Queues map[string]Count `json:"queues,omitempty"`
 	// Breakers are the dependencies whose circuit breaker is not closed.
 	Breakers []consumer.BreakerStats `json:"breakers,omitempty"`
@@ -80,8 +78,7 @@ func (r *Register) Beat(ctx context.Context, w Worker) error {
 	return nil
 }
 
-// Probe writes one row that all workers share and none reads: the question
-// whether the table service takes writes.
+// Probe asks whether the table service takes writes, by a row that is never read.
 func (r *Register) Probe(ctx context.Context) error {
 	if _, err := r.table.Upsert(ctx, tablestore.Entity{PartitionKey: "probe", RowKey: "probe"}); err != nil {
 		return fmt.Errorf("probe the table service: %w", err)
@@ -98,9 +95,8 @@ func (r *Register) Leave(ctx context.Context, name string) error {
 	return nil
 }
 
-// Forget removes the rows of workers that were last seen before a time: killed ones,
-// which could not leave, whether the rest of their rows can be read or not. It returns
-// how many. Safe to repeat.
+// Forget removes the rows of workers that were last seen before a time: killed ones, which
+// could not leave. It returns how many. Safe to repeat.
 func (r *Register) Forget(ctx context.Context, before time.Time) (removed int, _ error) {
 	removed, err := r.table.Clear(ctx, tablestore.Query{
 		PartitionKey: partition, Filter: "SeenAt lt datetime'" + before.UTC().Format(time.RFC3339) + "'", Class: tablestore.RowRange,
@@ -111,8 +107,7 @@ func (r *Register) Forget(ctx context.Context, before time.Time) (removed int, _
 	return removed, nil
 }
 
-// List returns the workers seen since, by name: one partition. A row that cannot be read,
-// such as one of a later release, is left out: see tablestore.Query.
+// List returns the workers seen since, by name, without rows that cannot be read.
 func (r *Register) List(ctx context.Context, since time.Time) ([]Worker, error) {
 	var list []Worker
 	query := tablestore.Query{PartitionKey: partition, Class: tablestore.RowRange, Read: tablestore.Into(&list, readWorker)}

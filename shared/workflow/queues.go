@@ -8,8 +8,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
-// The queues. Each kind of work with a duration of its own has a queue of its
-// own (paper rows Q5 and Q16b). Names are completed with the stack's prefix.
+// The queues: one for each kind of work with a duration of its own (paper rows Q5 and Q16b).
 const (
 	Probe        = "probe"
 	EncodeFirst  = "encode-first" // the first chunk of every video
@@ -23,8 +22,7 @@ const (
 	Purge        = "purge"
 )
 
-// The pools: groups of slots in a worker role. Heavy work never takes the slot
-// of light work (paper row Q5).
+// The pools: heavy work never takes the slot of light work (paper row Q5).
 const (
 	Light = "light"
 	Heavy = "heavy"

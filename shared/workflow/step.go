@@ -17,17 +17,13 @@ const (
 	First
 	// Part waits for the first step. All parts run side by side.
 	Part
-	// Last waits until every part has ended. Its commit makes the video ready.
-	// There is one.
+	// Last waits until every part has ended. Its commit makes the video ready. There is one.
 	Last
-	// AfterReady waits for the last step. The video plays already, so such a step
-	// always fails alone.
+	// AfterReady waits for the last step. The video plays already: such a step fails alone.
 	AfterReady
-	// OnRequest waits for a request. It reads a finished generation, has
-	// rows of its own kind and always fails alone.
+	// OnRequest waits for a request. It has rows of its own kind and always fails alone.
 	OnRequest
-	// OnChange makes other tables follow META. It has no rows, for it may run any
-	// number of times. There is one.
+	// OnChange makes other tables follow META, any number of times, without rows. There is one.
 	OnChange
 	// OnDelete removes everything of a video. It has no rows. There is one.
 	OnDelete
@@ -118,8 +114,7 @@ func (s Step) Size(plan video.Plan, index int) int64 {
 	return 1
 }
 
-// Span is the part of the video, in seconds, whose pictures one run makes. ok is
-// false for a step that makes none.
+// Span is the part of the video, in seconds, whose pictures one run makes, if it makes any.
 func (s Step) Span(plan video.Plan, index int) (from, to float64, ok bool) {
 	if s.Makes != Pictures || s.Count != PerChunk || index >= len(plan.Chunks) {
 		return 0, 0, false

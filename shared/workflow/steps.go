@@ -10,8 +10,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
-// Names of the steps. They are stored in rows, messages and blob names: never
-// change one.
+// Names of the steps. They are stored in rows, messages and blob names: never change one.
 const (
 	StepProbe  = "probe"
 	StepEncode = "encode"
@@ -27,8 +26,7 @@ const (
 	StepPurge = "purge"
 )
 
-// Steps is the one place to declare a step, in the order in which a video meets
-// them and in which the timeline shows them. Treat it as read-only.
+// Steps is the one place to declare a step, in the order of the timeline. Treat it as read-only.
 var Steps = []Step{
 	{Name: StepProbe, Stage: First, Queues: []string{Probe}, Weight: 2},
 	{

@@ -40,8 +40,7 @@ var (
 	// ErrMalformed says that a message is not a work item. It is permanent.
 	ErrMalformed = errors.New("message is not a work item")
 
-	// ErrNewerVersion says that the message was written for a newer worker. It is to
-	// be snoozed, not lost, and does not count as a failure.
+	// ErrNewerVersion says that the message was written for a newer worker: snooze it.
 	ErrNewerVersion = errors.New("message has a newer format than this worker understands")
 )
 
@@ -75,9 +74,8 @@ type Item struct {
 	plain   bool     // it came as JSON, and not as base64
 }
 
-// New makes an item of version 1. Use the same id whenever the same work is asked for
-// again, for example "<order>.mail.2", so that duplicates are recognised. The data is
-// anything that encodes as JSON, or nil.
+// New makes an item of version 1. Use the same id whenever the same work is asked for again,
+// so that duplicates are recognised. The data is anything that encodes as JSON, or nil.
 func New(step, subject, id string, data any) (Item, error) {
 	if id == "" {
 		return Item{}, errors.New("new work item: id is empty")
@@ -102,8 +100,8 @@ func New(step, subject, id string, data any) (Item, error) {
 // Type is the CloudEvents type: what is asked for, and in which version.
 func (i Item) Type() string { return fmt.Sprintf("%s.work.%s.v%d", product.Name, i.Step, i.Version) }
 
-// DecodeData reads the item's data as a T. Unknown members are ignored, as the
-// format demands. Data of the wrong shape is [ErrMalformed], and so is none.
+// DecodeData reads the item's data as a T. Data of the wrong shape is [ErrMalformed], and so
+// is none.
 func DecodeData[T any](i Item) (data T, err error) {
 	if err := json.Unmarshal(i.Data, &data); err != nil {
 		return data, fmt.Errorf("data of work item %s: %w: %w", i.ID, ErrMalformed, err)
@@ -123,8 +121,7 @@ func (i *Item) Fail(at time.Time, worker string, cause error) {
 	i.History = strings.Join(lines[max(0, len(lines)-maxHistoryLines):], "\n")
 }
 
-// Reset forgets what happened to earlier attempts, as a redrive from the poison
-// queue does. The id stays, so that the work is still recognised as the same.
+// Reset forgets what happened to earlier attempts, as a redrive from the poison queue does.
 func (i *Item) Reset() {
 	i.Failures, i.Releases, i.Kills, i.Snoozes, i.Starts, i.LastError, i.History = 0, 0, 0, 0, 0, "", ""
 }
