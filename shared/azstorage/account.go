@@ -32,7 +32,7 @@ type Account struct {
 	http    *http.Client                // nil when Config.Transport was given
 	clock   clock
 	signing sync.Mutex
-	grant   delegation // guarded by signing
+	lent    *service.UserDelegationCredential // guarded by signing
 
 	unreadable func(table string, rows int) // may be nil
 }

@@ -129,16 +129,14 @@ const forever = 10 * 365 * 24 * time.Hour
 
 // callEnd is when the context's deadline or WithCallLimit wants a call to be over.
 func callEnd(ctx context.Context) time.Time {
-	end := time.Now().Add(forever)
+	left := forever
 	if deadline, bounded := ctx.Deadline(); bounded {
-		end = deadline
+		left = time.Until(deadline)
 	}
 	if limit, ok := ctx.Value(callLimitKey{}).(time.Duration); ok {
-		if own := time.Now().Add(limit); own.Before(end) {
-			return own
-		}
+		left = min(left, limit)
 	}
-	return end
+	return time.Now().Add(left)
 }
 
 // ErrTryTimeout says that the last try got no reply in time. The outcome is

@@ -38,24 +38,6 @@ func (a *Account) SignCreate(ctx context.Context, container, blob string, life t
 	return a.Container(container).NewBlobClient(blob).URL() + "?" + query.Encode(), nil
 }
 
-func (a *Account) sign(ctx context.Context, values sas.BlobSignatureValues, life time.Duration) (sas.QueryParameters, error) {
-	if a.key != nil {
-		return values.SignWithSharedKey(a.key)
-	}
-	lent, err := a.delegation(ctx, life)
-	if err != nil {
-		return sas.QueryParameters{}, err
-	}
-	return values.SignWithUserDelegation(lent)
-}
-
-// delegation is a key that the blob service lends to an identity, so that it
-// can sign without the account's key.
-type delegation struct {
-	credential *service.UserDelegationCredential
-	until      time.Time // as the service says
-}
-
 // A delegation key lives up to 7 days; we take 12 h, and always more than the
 // URL that it signs.
 const (
@@ -64,41 +46,42 @@ const (
 	delegationRest = time.Minute // beyond the URL's life, for a clock that is behind
 )
 
-// delegation returns a key that outlives a URL of this life: the one that was lent before, or a
-// new one.
-func (a *Account) delegation(ctx context.Context, life time.Duration) (*service.UserDelegationCredential, error) {
-	if life > delegationMax-time.Hour {
-		return nil, fmt.Errorf("a URL signed by an identity lives at most %s", delegationMax-time.Hour)
+// sign signs with the account's key, or with one that the blob service lends to an identity:
+// the latest, or a new one if that does not outlive the URL.
+func (a *Account) sign(ctx context.Context, values sas.BlobSignatureValues, life time.Duration) (signed sas.QueryParameters, err error) {
+	if a.key != nil {
+		return values.SignWithSharedKey(a.key)
 	}
 	a.signing.Lock()
 	defer a.signing.Unlock()
-	now := time.Now().UTC()
-	needed := now.Add(life + delegationRest)
-	if a.grant.credential != nil && a.grant.until.After(needed) {
-		return a.grant.credential, nil
+	needed := values.ExpiryTime.Add(delegationRest).Truncate(time.Second)
+	if a.lent != nil {
+		signed, err = values.SignWithUserDelegation(a.lent)
 	}
-	credential, err := a.Blobs.GetUserDelegationCredential(ctx, service.KeyInfo{
+	if err == nil && signed.SignedExpiry().Before(needed) {
+		var lent *service.UserDelegationCredential
+		if lent, err = a.lend(ctx, life); err == nil {
+			a.lent = lent
+			signed, err = values.SignWithUserDelegation(lent)
+		}
+	}
+	if end := signed.SignedExpiry(); err == nil && end.Before(needed) {
+		err = fmt.Errorf("the user delegation key ends %s, before the URL that it would sign", end.Format(time.RFC3339))
+	}
+	return signed, err
+}
+
+func (a *Account) lend(ctx context.Context, life time.Duration) (*service.UserDelegationCredential, error) {
+	if life > delegationMax-time.Hour {
+		return nil, fmt.Errorf("a URL signed by an identity lives at most %s", delegationMax-time.Hour)
+	}
+	now := time.Now().UTC()
+	lent, err := a.Blobs.GetUserDelegationCredential(ctx, service.KeyInfo{
 		Start:  new(now.Add(-15 * time.Minute).Format(sas.TimeFormat)),
 		Expiry: new(now.Add(max(delegationLife, life+time.Hour)).Format(sas.TimeFormat)),
 	}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("get user delegation key: %w", err)
 	}
-	until, err := keyEnd(credential)
-	if err != nil {
-		return nil, fmt.Errorf("read user delegation key: %w", err)
-	}
-	if until.Before(needed.Truncate(time.Second)) {
-		return nil, fmt.Errorf("the user delegation key ends %s, before the URL that it would sign", until.Format(time.RFC3339))
-	}
-	a.grant = delegation{credential: credential, until: until}
-	return credential, nil
-}
-
-// keyEnd reads from a signature when the key ends: the SDK shows it nowhere else.
-func keyEnd(credential *service.UserDelegationCredential) (time.Time, error) {
-	signed, err := sas.BlobSignatureValues{
-		ExpiryTime: time.Now().UTC(), Permissions: new(sas.BlobPermissions{Create: true}).String(), ContainerName: "any", BlobName: "any",
-	}.SignWithUserDelegation(credential)
-	return signed.SignedExpiry(), err
+	return lent, nil
 }

@@ -1,6 +1,7 @@
 package workqueue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,22 +81,19 @@ func (q *Queue) Paused() bool {
 func (q *Queue) Visibility() time.Duration { return q.visibilityUnder(q.Policy()) }
 
 func (q *Queue) visibilityUnder(p Policy) time.Duration {
-	if p.Visibility > 0 {
-		return p.Visibility
-	}
-	return q.spec.Visibility
+	return cmp.Or(p.Visibility, q.spec.Visibility)
 }
 
 // Pause stops every consumer of the queue from receiving, within its refresh of the
 // policy (15 s unless configured). [Queue.Resume] ends that. Items in progress are
 // finished. Safe to repeat.
-func (q *Queue) Pause(ctx context.Context) error { return q.setPaused(ctx, true) }
+func (q *Queue) Pause(ctx context.Context) error {
+	return q.publish(ctx, func(p *Policy) { p.Paused = true })
+}
 
 // Resume undoes [Queue.Pause]. Safe to repeat.
-func (q *Queue) Resume(ctx context.Context) error { return q.setPaused(ctx, false) }
-
-func (q *Queue) setPaused(ctx context.Context, paused bool) error {
-	return q.publish(ctx, func(p Policy) Policy { p.Paused = paused; return p })
+func (q *Queue) Resume(ctx context.Context) error {
+	return q.publish(ctx, func(p *Policy) { p.Paused = false })
 }
 
 // adopt makes p the policy in force unless it is older.
@@ -119,7 +117,7 @@ func (q *Queue) Refresh(ctx context.Context) (state State, err error) {
 
 // publish changes the policy for every role. Set Queue Metadata replaces the whole
 // map and knows no ETag, so a blob lease admits one writer at a time.
-func (q *Queue) publish(ctx context.Context, change func(Policy) Policy) error {
+func (q *Queue) publish(ctx context.Context, change func(*Policy)) error {
 	q = q.lead
 	lock, held, err := q.lockPolicy(ctx)
 	if err != nil {
@@ -135,7 +133,8 @@ func (q *Queue) publish(ctx context.Context, change func(Policy) Policy) error {
 		return fmt.Errorf("policy of queue %s: %w", q.spec.Name, err)
 	}
 	before := readPolicy(got.Metadata)
-	after := change(before)
+	after := before
+	change(&after)
 	if after != before {
 		after.Epoch = before.Epoch + 1
 		if after.Visibility != before.Visibility {
@@ -284,13 +283,9 @@ func (q *Queue) Tune(ctx context.Context) error {
 	}
 	wanted := time.Duration(float64(judged) * factor)
 	wanted = min(max(wanted, q.spec.Visibility), max(maxTuned, judged))
-	return q.publish(ctx, func(p Policy) Policy {
-		if q.visibilityUnder(p) == judged { // no other role was faster
-			p.Visibility = wholeSeconds(wanted)
+	return q.publish(ctx, func(p *Policy) {
+		if q.visibilityUnder(*p) == judged { // no other role was faster
+			p.Visibility = time.Duration(seconds(wanted)) * time.Second
 		}
-		return p
 	})
 }
-
-// wholeSeconds rounds up, because the service counts whole seconds.
-func wholeSeconds(d time.Duration) time.Duration { return time.Duration(seconds(d)) * time.Second }
