@@ -12,6 +12,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
@@ -93,7 +94,9 @@ func (a *Account) openWithToken(
 	ends endpoints, credential azcore.TokenCredential, blobs *service.ClientOptions, queues *azqueue.ClientOptions, tables *aztables.ClientOptions,
 ) (err error) {
 	if credential == nil {
-		if credential, err = identityCredential(); err != nil {
+		options := azidentity.DefaultAzureCredentialOptions{}
+		options.Retry.MaxRetries = -1 // cfg.Retry is the one strategy
+		if credential, err = azidentity.NewDefaultAzureCredential(&options); err != nil {
 			return err
 		}
 	}
@@ -105,9 +108,8 @@ func (a *Account) openWithToken(
 	return errors.Join(blobErr, queueErr, tableErr)
 }
 
-// newHTTPClient is shared by every client of one account. Idle connections are
-// dropped after 3 s, before Azurite drops them at 5 s: a request on a
-// connection that the server is closing would be reset.
+// newHTTPClient is shared by every client of one account. Azurite drops idle connections
+// after 5 s, and a request on one that the server is closing would be reset.
 func newHTTPClient() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DialContext = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
@@ -132,8 +134,7 @@ func (a *Account) Queue(base string) *azqueue.QueueClient {
 	return a.Queues.NewQueueClient(a.Name(base))
 }
 
-// Table returns the client of a table, given its base name. tablestore.New has one that
-// keeps the service's limits.
+// Table returns the client of a table, given its base name: see package tablestore.
 func (a *Account) Table(base string) *aztables.Client { return a.Tables.NewClient(a.Name(base)) }
 
 // CountUnreadable tells Config.Unreadable.
@@ -144,7 +145,6 @@ func (a *Account) CountUnreadable(table string, rows int) {
 }
 
 // CloseIdle closes connections that no request uses. The account stays usable.
-// It does nothing when Config.Transport was given.
 func (a *Account) CloseIdle() {
 	if a.http != nil {
 		a.http.CloseIdleConnections()

@@ -62,8 +62,7 @@ const (
 
 // EnsureCORS lets pages of these origins, such as "http://127.0.0.1:8080", call
 // the blob service with signed URLs. Rules that others made are kept. Of origins on
-// loopback only the newest stay: a role that takes a free port has another one at every start.
-// Safe to repeat; it writes only when something is missing.
+// loopback only the newest stay: a free port is another one at every start. Safe to repeat.
 //
 // The service's properties have no ETag, so two writers at once lose one of the changes
 // (https://learn.microsoft.com/rest/api/storageservices/set-blob-service-properties): it

@@ -117,9 +117,8 @@ func WithAttempts(ctx context.Context) (context.Context, *int) {
 
 type callLimitKey struct{}
 
-// WithCallLimit bounds every call below the returned context: all its tries and
-// pauses together end after d. Unlike a deadline it starts afresh with each call
-// and survives context.WithoutCancel: work that may not be cut off does not hang either.
+// WithCallLimit bounds every call below the returned context, with all its tries and pauses.
+// Unlike a deadline it starts afresh with each call and survives context.WithoutCancel.
 func WithCallLimit(ctx context.Context, d time.Duration) context.Context {
 	return context.WithValue(ctx, callLimitKey{}, d)
 }
@@ -139,8 +138,7 @@ func callEnd(ctx context.Context) time.Time {
 	return time.Now().Add(left)
 }
 
-// ErrTryTimeout says that the last try got no reply in time. The outcome is
-// unknown: the service may have done the work.
+// ErrTryTimeout says that the last try got no reply in time. The service may have done the work.
 var ErrTryTimeout = errors.New("storage did not answer in time")
 
 // retryPolicy repeats a request as Retry says. It stands before the SDK's

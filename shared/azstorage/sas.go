@@ -38,12 +38,10 @@ func (a *Account) SignCreate(ctx context.Context, container, blob string, life t
 	return a.Container(container).NewBlobClient(blob).URL() + "?" + query.Encode(), nil
 }
 
-// A delegation key lives up to 7 days; we take 12 h, and always more than the
-// URL that it signs.
 const (
-	delegationLife = 12 * time.Hour
-	delegationMax  = 7 * 24 * time.Hour
-	delegationRest = time.Minute // beyond the URL's life, for a clock that is behind
+	delegationLife = 12 * time.Hour     // what we take, if it is more than the URL needs
+	delegationMax  = 7 * 24 * time.Hour // the service's limit
+	delegationRest = time.Minute        // beyond the URL's life, for a clock that is behind
 )
 
 // sign signs with the account's key, or with one that the blob service lends to an identity:

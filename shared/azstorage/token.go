@@ -17,21 +17,12 @@ import (
 // trouble of all three services at once, and IsUnavailable.
 var ErrNoToken = errors.New("no token for the storage account")
 
-// How long a token is waited for, and how long a failure stands. The SDK lets one
-// request ask and all others wait for it; when it fails, the next of them asks. Without these
-// bounds a hundred requests would wait for a hundred failures, one after the other.
+// The SDK lets one request ask for a token and all others wait for it; when it fails, the next
+// of them asks. Without these bounds a hundred requests would wait for a hundred failures.
 const (
-	tokenLimit   = 5 * time.Second
-	tokenFailure = time.Second
+	tokenLimit   = 5 * time.Second // how long a token is waited for
+	tokenFailure = time.Second     // how long a failure stands
 )
-
-// identityCredential is DefaultAzureCredential without retries of its own: Retry is
-// the one strategy.
-func identityCredential() (azcore.TokenCredential, error) {
-	options := azidentity.DefaultAzureCredentialOptions{}
-	options.Retry.MaxRetries = -1
-	return azidentity.NewDefaultAzureCredential(&options)
-}
 
 // tokens bounds what a credential may cost, and names its failures ErrNoToken.
 type tokens struct {

@@ -112,7 +112,7 @@ func InvertedTime(t time.Time) string {
 	return Pad(maxUnixMilli-ms, 13)
 }
 
-// ParseInvertedTime undoes InvertedTime, to the millisecond.
+// ParseInvertedTime undoes InvertedTime.
 func ParseInvertedTime(s string) (time.Time, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || len(s) != 13 || n < 0 {

@@ -117,8 +117,8 @@ func readNote(note Entity) (Unreadable, error) {
 }
 
 // List returns a page of unreadable rows, ordered by table, and the token of the next
-// one, empty at the end: a scan of a small table (T5), and a point read for each. A row
-// that has gone or changed since is left out and forgotten. limit is from 1 to 1000.
+// one: a scan of a small table (T5), and a point read for each. A row that has gone or changed
+// since is forgotten. limit is from 1 to 1000.
 func (u *UnreadableRows) List(ctx context.Context, limit int, token string) (rows []Unreadable, next string, err error) {
 	var noted []Unreadable
 	_, next, err = u.notes.Page(ctx, Query{PageSize: int32(limit), Class: Scan, Read: Into(&noted, readNote)}, token)

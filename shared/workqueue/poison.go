@@ -68,8 +68,7 @@ const maxProperty = 32_000
 // Poison ends the deliveries of the item. In this order it writes a row in
 // [PoisonTable] with the reason and the history, sends a copy to the queue
 // <name>-poison, where other tools look for it, and deletes the message. After a
-// crash the next delivery repeats all three; the row remembers the copy. The function
-// record, if not nil, writes the last failure into the item.
+// crash the next delivery repeats all three; the row remembers the copy.
 func (l *Lease) Poison(ctx context.Context, reason string, record func(*workitem.Item)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -219,8 +218,7 @@ func (qs *Queues) DiscardPoison(ctx context.Context, id string) error {
 	return nil
 }
 
-// forget removes the copy and then the row. A copy that another tool has received or
-// deleted is left to that tool.
+// forget removes the copy and then the row. A copy that another tool has is left to it.
 func (q *Queue) forget(ctx context.Context, row Poisoned) error {
 	err := q.removeCopy(ctx, row)
 	if err == nil {

@@ -227,7 +227,7 @@ func (q *Queue) Clear(ctx context.Context) error {
 	}
 }
 
-// Create makes the queue, its poison queue and what else it needs if they are missing.
+// Create makes the queue and what else it needs, if missing.
 func (q *Queue) Create(ctx context.Context) error {
 	return q.account.Ensure(ctx, containers, []string{q.spec.Name, PoisonName(q.spec.Base())}, []string{PoisonTable})
 }

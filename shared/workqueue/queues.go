@@ -24,10 +24,10 @@ type Queues struct {
 	lanes laneLengths
 }
 
-// Containers that the queues use, and elected duties the second. Names are completed with the stack's prefix.
+// Containers that the queues use. Names are completed with the stack's prefix.
 const (
 	ClaimsContainer  = "claims"  // claim checks (paper row Q9)
-	ControlContainer = "control" // blob leases: one writer at a time may change a queue's policy
+	ControlContainer = "control" // blob leases: of writers of policies, and of elected duties
 )
 
 var containers = []string{ClaimsContainer, ControlContainer}
@@ -48,8 +48,7 @@ func OpenAll(a *azstorage.Account, specs []Spec) *Queues {
 	return qs
 }
 
-// Ensure creates what is missing: the queues, their poison queues, the poison table,
-// and the containers of claim checks and locks. Safe to repeat.
+// Ensure creates the queues and what else they need, if missing. Safe to repeat.
 func (qs *Queues) Ensure(ctx context.Context) error {
 	there, err := qs.List(ctx) // one request instead of one for each queue
 	if err != nil {
@@ -76,8 +75,7 @@ func (qs *Queues) Send(ctx context.Context, queue string, item workitem.Item, de
 	return q.Send(ctx, item, delay)
 }
 
-// Waiting reports whether a queue holds a message that could be received now. It
-// is one request.
+// Waiting reports, with one request, whether a queue holds a message that could be received.
 func (qs *Queues) Waiting(ctx context.Context, queue string) (bool, error) {
 	q := qs.byName[queue]
 	if q == nil {

@@ -104,7 +104,6 @@ func (c *Consumer) refresh(ctx context.Context) {
 	}
 }
 
-// refreshPoller has a deadline of its own: retries could last longer than the outage.
 func refreshPoller(ctx context.Context, l *queuePoller) error {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
@@ -119,4 +118,4 @@ func refreshPoller(ctx context.Context, l *queuePoller) error {
 	return l.queue.Tune(ctx)
 }
 
-const refreshTimeout = 10 * time.Second
+const refreshTimeout = 10 * time.Second // retries could last longer than an outage

@@ -86,9 +86,8 @@ var (
 // hookGrace is how long after the end of its context a hook may return.
 const hookGrace = time.Second
 
-// start calls what a user of the runtime has written, in a goroutine of its own. A panic is
-// its error: it must not end every worker that receives the item. The channel yields exactly
-// one error, also after runtime.Goexit.
+// start calls what a user of the runtime has written, in a goroutine of its own. The channel
+// yields exactly one error, also after a panic, which must not end every worker, and Goexit.
 func start(ctx context.Context, call func(context.Context) error) <-chan error {
 	result := make(chan error, 1)
 	go func() {
@@ -104,7 +103,7 @@ func start(ctx context.Context, call func(context.Context) error) <-chan error {
 	return result
 }
 
-// callHook calls a hook and waits for it until its context has ended, and a little longer.
+// callHook waits for a hook until its context has ended, and a little longer.
 func callHook(ctx context.Context, call func(context.Context) error) error {
 	result := start(ctx, call)
 	select {

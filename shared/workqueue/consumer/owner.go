@@ -78,8 +78,7 @@ func (o *owner) admit(ctx context.Context) (err error) {
 }
 
 // noteStart decides about an item whose deliveries end without a record: it kills its workers,
-// or the replies that brought it were lost. So from here on the message says of each attempt
-// that it began, before it begins.
+// or replies were lost. So the message says of each attempt from here on that it begins.
 func (o *owner) noteStart(ctx context.Context, unexplained int) error {
 	most := o.c.options.MaxUnexplained
 	start := func(i *workitem.Item) { i.Starts++ }

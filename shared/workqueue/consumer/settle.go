@@ -23,8 +23,7 @@ func (o *owner) boundSettling(ctx context.Context, f func(ctx context.Context)) 
 	f(ctx)
 }
 
-// settle settles the message by what the handler returned and by why its context was
-// cancelled; cause is nil if it was not.
+// settle settles the message by what the handler returned and by why it was cancelled, if it was.
 func (o *owner) settle(ctx context.Context, err, cause error) {
 	if o.ended {
 		return
@@ -119,8 +118,8 @@ func (o *owner) fail(ctx context.Context, err error, delay time.Duration) {
 	o.release(ctx, delay, o.failure(err))
 }
 
-// moveToPoison makes the item poison. First its handler records that the work failed: a crash
-// between the two repeats both, and with the other order the record could be missing.
+// moveToPoison makes the item poison. First its handler records that the work failed: with the
+// other order a crash between the two could leave no record.
 func (o *owner) moveToPoison(ctx context.Context, cause error) {
 	if time.Until(o.lease.Deadline()) < o.lease.Visibility/2 {
 		_ = o.lease.Renew(ctx) // several requests follow; without the renewal they may still succeed
@@ -185,9 +184,8 @@ const often = 50
 // for taking too long, before the item is poison: it needs more memory or time than there is.
 const maxKills = 8
 
-// releaseForDependency releases the item at no cost, because a dependency failed. The number of
-// releases has no bound, because a count cannot tell an item that causes the trouble from one
-// that meets a long outage. Only killed child processes are bounded.
+// releaseForDependency releases the item at no cost. Except after killed child processes it
+// has no bound: a count cannot tell an item that causes the trouble from a long outage.
 func (o *owner) releaseForDependency(ctx context.Context, dependency string, err error) {
 	o.poller.count(func(s *QueueStats) { s.Troubled++ })
 	o.c.breakers.failed(dependency, o.job.Item.Step, err)
