@@ -24,7 +24,6 @@ var hot = strings.Fields(`a an and are as at by for from in is it of on or s the
 // spread reports whether a list is long: that of a hot word, or of all videos.
 func spread(f field, term string) bool { return f == allVideos || slices.Contains(hot, term) }
 
-// postingKey is the partition of a video's posting.
 func postingKey(f field, term string, id video.ID) string {
 	key := string(f) + ":" + tablestore.EscapeKey(term)
 	if spread(f, term) {
@@ -36,7 +35,6 @@ func postingKey(f field, term string, id video.ID) string {
 // shardKey adds the suffix. No term holds a ~.
 func shardKey(key string, n int) string { return fmt.Sprintf("%s~%d", key, n) }
 
-// partitions are all partitions of a list.
 func partitions(f field, term string) []string {
 	key := string(f) + ":" + tablestore.EscapeKey(term)
 	keys := []string{key}

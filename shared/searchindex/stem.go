@@ -140,7 +140,6 @@ func related(a, b map[language]string) (in []language, ok bool) {
 	return in, len(in) > 0
 }
 
-// distinct returns the stems, each once.
 func distinct(stems map[language]string) []string {
 	return slices.Compact(slices.Sorted(maps.Values(stems)))
 }

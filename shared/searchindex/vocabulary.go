@@ -124,7 +124,6 @@ func termRow(term string) tablestore.Entity {
 	return tablestore.Entity{PartitionKey: pk, RowKey: rk, Props: map[string]any{"Term": term}}
 }
 
-// termKeys are the keys of a term's row.
 func termKeys(term string) (pk, rk string) {
 	return tablestore.EscapeKey(cut(term, 2)), tablestore.EscapeKey(term)
 }

@@ -53,7 +53,7 @@ const (
 	dayPrefix = "DAY:"
 	dayFormat = "2006-01-02"
 
-	// daysShown is how many days Of returns at most.
+	// daysShown is how many days Views returns at most.
 	daysShown = 30
 	// maxSwaps is how many suffixes a view tries before it is given up.
 	maxSwaps = 20
@@ -291,10 +291,8 @@ func (c *Counter) Remove(ctx context.Context, id video.ID) error {
 	return nil
 }
 
-// shardKey is a partition of a day.
 func shardKey(date string, n int) string { return date + "." + strconv.Itoa(n) }
 
-// videoKey is the partition of the sums of one video.
 func videoKey(id video.ID) string { return "~" + string(id) }
 
 // dayKey is the RowKey of a closed day: later days sort first.
