@@ -146,9 +146,9 @@ func (u *Union[T]) Seek(ctx context.Context, from string) (first *Row[T], _ erro
 type Intersection[T any] struct {
 	Lists []List[T]
 
-	// Step, when set, is called before every seek with the place reached so
-	// far. Its error ends the search: the way to stop an expensive one.
-	Step func(from string) error
+	// Stop, when set, is asked before every seek, with the place reached so far, whether
+	// the list ends there: the way to stop an expensive search.
+	Stop func(from string) bool
 
 	turn int // of the list that is asked next
 }
@@ -156,10 +156,8 @@ type Intersection[T any] struct {
 // Seek implements List.
 func (x *Intersection[T]) Seek(ctx context.Context, from string) (*Row[T], error) {
 	for agreed := 0; ; {
-		if x.Step != nil {
-			if err := x.Step(from); err != nil {
-				return nil, err
-			}
+		if x.Stop != nil && x.Stop(from) {
+			return nil, nil
 		}
 		row, err := x.Lists[x.turn].Seek(ctx, from)
 		if err != nil || row == nil {

@@ -54,9 +54,6 @@ type Result struct {
 	Requests     int
 }
 
-// errSpent ends a scan that has reached maxRequests, maxRead or scanTime.
-var errSpent = errors.New("search has reached its limit of cost")
-
 // Search finds videos, limit on a page, from 1 to 100. A query without words finds
 // nothing.
 //
@@ -202,19 +199,15 @@ func (h hits) first(n int) hits {
 func (x *Index) scan(ctx context.Context, p *plan, at cursor, most int) (found hits, _ error) {
 	ctx, meter := azstorage.WithCounter(ctx)
 	begun := time.Now()
-	reached := at.From
-	candidates := &rowstream.Intersection[document]{Lists: x.lists(p, most), Step: func(from string) error {
-		reached = from
-		if from != at.From && (meter.Requests() > maxRequests || meter.Counts().Rows > maxRead || time.Since(begun) > x.scanTime) {
-			return errSpent
+	candidates := &rowstream.Intersection[document]{Lists: x.lists(p, most), Stop: func(from string) bool {
+		spent := meter.Requests() > maxRequests || meter.Counts().Rows > maxRead || time.Since(begun) > x.scanTime
+		if spent && from != at.From {
+			found.rest = from
 		}
-		return nil
+		return found.rest != ""
 	}}
 	for row, err := range rowstream.All(ctx, candidates, at.From) {
 		switch {
-		case errors.Is(err, errSpent):
-			found.rest = reached
-			return found, nil
 		case err != nil:
 			return found, err
 		case at.Until != "" && row.Key >= at.Until:
