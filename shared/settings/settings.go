@@ -16,13 +16,19 @@ import (
 type Reader struct {
 	Getenv func(string) string
 	errs   []error
+	bad    map[string]bool // variables whose mistake is noted
 }
 
-// Bad notes a mistake in a variable. A nil error is none.
+// Bad notes the first mistake in a variable. A nil error is none.
 func (r *Reader) Bad(name string, err error) {
-	if err != nil {
-		r.errs = append(r.errs, fmt.Errorf("%s: %w", name, err))
+	if err == nil || r.bad[name] {
+		return
 	}
+	if r.bad == nil {
+		r.bad = map[string]bool{}
+	}
+	r.bad[name] = true
+	r.errs = append(r.errs, fmt.Errorf("%s: %w", name, err))
 }
 
 // Err returns all mistakes, or nil.

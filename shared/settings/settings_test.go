@@ -43,4 +43,8 @@ func TestReader(t *testing.T) {
 	if strings.Contains(r.Err().Error(), "FINE") {
 		t.Error(r.Err())
 	}
+	r.Int("TEXT", 0, 0, 9) // read by two settings
+	if n := strings.Count(r.Err().Error(), "TEXT:"); n != 1 {
+		t.Errorf("a mistake is told %d times", n)
+	}
 }

@@ -58,14 +58,16 @@ func (i Info) decodesSound() bool { return i.HasAudio && i.Demuxer == "mpegts" }
 func (s Source) CopyLimit(info Info) int64 {
 	bytes := copyLimit(s.size())
 	if info.decodesSound() {
-		longest := video.MaxDuration.Seconds()
-		bytes += int64(min(cmp.Or(info.Duration, longest), longest) * flacRate)
+		seconds := cmp.Or(max(0, info.Duration), float64(s.size())/thinnest)
+		bytes += int64(min(seconds, video.MaxDuration.Seconds()) * flacRate)
 	}
 	return bytes
 }
 
-// flacRate is how many bytes a second of 16-bit stereo has before it is compressed.
-const flacRate = 192_000
+const (
+	thinnest = 4_000   // bytes of a second of film of which nothing is known
+	flacRate = 192_000 // bytes of a second of 16-bit stereo, before it is compressed
+)
 
 // Mux joins a whole video track and a whole audio track (empty: none), both
 // fragmented MP4 that we made, into an MP4 at out that starts playing before it

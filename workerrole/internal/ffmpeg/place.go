@@ -34,6 +34,9 @@ func (t *Tool) soundGrid(ctx context.Context, job SoundJob) (grid soundGrid, can
 	out := t.soundInput(job.Source, 0).
 		Output(framesFile, ff.KwArgs{"c:a": "pcm_s16le", "frames:a": "5", "avoid_negative_ts": "disabled", "f": "framecrc"})
 	_, err := t.ffmpeg(ctx, "looking for the first samples", command{dir: job.Dir, source: job.Source, limits: sounding}, out, startAtZero...)
+	if errors.As(err, new(*RunError)) {
+		return grid, false, nil // what cannot be decoded will be told
+	}
 	if err != nil {
 		return grid, false, err
 	}

@@ -121,11 +121,10 @@ func (j *Janitor) named(ctx context.Context, owner string) (prefixes, error) {
 	for _, s := range view.Steps {
 		onRequest := s.Key.Declared().Stage == workflow.OnRequest
 		if onRequest && j.expired(s) {
-			err := j.Videos.DropRequest(ctx, s)
-			if err == nil || errors.Is(err, videostore.ErrNoClip) {
+			switch err := j.Videos.DropRequest(ctx, s); {
+			case err == nil, errors.Is(err, videostore.ErrNoClip), errors.Is(err, videostore.ErrNoCaptions):
 				continue
-			}
-			if !errors.Is(err, videostore.ErrChanged) {
+			case !errors.Is(err, videostore.ErrChanged):
 				return nil, err
 			}
 		}
