@@ -2,6 +2,7 @@ package tablestore
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -39,7 +40,7 @@ type Op struct {
 // limit of its own. When the service refuses, none of it was done: the error names the
 // operation and has its sentinel. A lost reply is recognised by reading a row back (row Q13).
 func (t *Table) Submit(ctx context.Context, ops []Op) (etags []string, err error) {
-	writeID := newWriteID()
+	writeID := rand.Text()
 	all, err := plan(ops, writeID)
 	if err == nil && len(all) != 1 {
 		err = limitf("%d operations are %d transactions: want one partition, each row once, at most %d operations and %d bytes",
@@ -189,7 +190,7 @@ func (t *Table) SubmitAll(ctx context.Context, ops []Op) error {
 	ops = slices.SortedStableFunc(slices.Values(ops), func(a, b Op) int {
 		return strings.Compare(a.Entity.PartitionKey, b.Entity.PartitionKey)
 	})
-	writeID := newWriteID()
+	writeID := rand.Text()
 	all, err := plan(ops, writeID)
 	if err != nil {
 		return fmt.Errorf("table transactions: %w", err)

@@ -103,7 +103,7 @@ func (t *Table) Merge(ctx context.Context, e Entity, ifMatch string) (etag strin
 }
 
 func (t *Table) write(ctx context.Context, op Op) (etag string, err error) {
-	writeID := newWriteID()
+	writeID := rand.Text()
 	body, err := encode(op.Entity, writeID)
 	if err != nil {
 		return "", failed(op.String(), err)
@@ -150,9 +150,6 @@ func (t *Table) Delete(ctx context.Context, pk, rk, ifMatch string) error {
 }
 
 func etagOf(ifMatch string) *azcore.ETag { return new(azcore.ETag(cmp.Or(ifMatch, AnyETag))) }
-
-// newWriteID returns the name of one write: see the package comment.
-func newWriteID() string { return rand.Text() }
 
 // failed adds what failed, and the reply's sentinel. A missing table is not a missing row.
 func failed(what string, err error) error {

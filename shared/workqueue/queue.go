@@ -95,8 +95,7 @@ func (q *Queue) Send(ctx context.Context, item workitem.Item, delay time.Duratio
 	return nil
 }
 
-// Wake lets a consumer in this process look at the queue at once, as [Queue.Send] without a
-// delay does.
+// Wake lets a consumer in this process look at once, as [Queue.Send] without a delay does.
 func (q *Queue) Wake() {
 	select {
 	case q.wake <- struct{}{}:
@@ -104,7 +103,7 @@ func (q *Queue) Wake() {
 	}
 }
 
-// Woken receives when the queue is to be looked at at once: see [Queue.Wake].
+// Woken receives when [Queue.Wake] was called.
 func (q *Queue) Woken() <-chan struct{} { return q.wake }
 
 // check turns data that is too large for a message into a claim check.
