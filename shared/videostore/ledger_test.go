@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -167,6 +168,15 @@ func TestOpenClipsAcrossProcesses(t *testing.T) {
 	}
 	if more := allowed(t, stores[0], []workflow.Key{clipOf(id, 50)}); len(more) > 0 {
 		t.Error("one too many is let in")
+	}
+	if _, err := stores[0].Delete(t.Context(), id, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stores[0].Erase(t.Context(), id, true); err != nil {
+		t.Fatal(err)
+	}
+	for row, err := range tablestore.New(a, videostore.QuotasTable).Query(t.Context(), tablestore.Query{PartitionKey: "!clips", Class: tablestore.RowRange}) {
+		t.Errorf("the purge left %s, %v", row.RowKey, err)
 	}
 }
 

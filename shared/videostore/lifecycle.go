@@ -228,7 +228,7 @@ func (s *Store) Erase(ctx context.Context, id video.ID, withMeta bool) (claimed 
 	}
 	mark := markOf(rec.Video)
 	if there {
-		if err = s.forgetKey(ctx, rec.Video); err == nil {
+		if err = errors.Join(s.forgetKey(ctx, rec.Video), s.leavePlaces(ctx, id)); err == nil {
 			err = s.videos.Delete(ctx, string(id), metaKey, rec.ETag)
 		}
 		if errors.Is(err, tablestore.ErrChanged) {

@@ -372,6 +372,20 @@ func (s *Store) leavePlace(ctx context.Context, ledger string, work workflow.Key
 	return nil
 }
 
+// leavePlaces gives back those of all work on a video that is purged.
+func (s *Store) leavePlaces(ctx context.Context, id video.ID) error {
+	prefix := workPlaces + string(id) + "."
+	for _, ledger := range []string{allClips, allReprocessings} {
+		_, err := s.quotas.Clear(ctx, tablestore.Query{
+			PartitionKey: ledger, RowFrom: prefix, RowTo: tablestore.PrefixEnd(prefix), Class: tablestore.RowRange,
+		})
+		if err != nil {
+			return fmt.Errorf("give back the places of %s: %w", id, err)
+		}
+	}
+	return nil
+}
+
 // sweep removes the places of work that has ended, and returns the others.
 func (s *Store) sweep(ctx context.Context, places []tablestore.Entity) (taken []tablestore.Entity, _ error) {
 	for _, place := range places {
