@@ -109,16 +109,16 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	if err != nil {
 		return nil, err
 	}
-	var who access.Authenticator = access.Open{}
+	var authenticator access.Authenticator = access.Open{}
 	if cfg.Token != "" {
-		who = access.NewCredentials(cfg.Token, keys, cfg.Anonymous)
+		authenticator = access.NewCredentials(cfg.Token, keys, cfg.Anonymous)
 		if cfg.SignIn.Issuer != "" {
-			who = access.NewSignIn(cfg.SignIn, keys, who)
+			authenticator = access.NewSignIn(cfg.SignIn, keys, authenticator)
 		}
 	}
 	r := &role{
 		cfg: cfg, account: account, api: api, pages: pages, board: shown, playback: playback.New(videos, blobs),
-		ready: &readiness{probe: api.Ready}, who: who, videos: videos, trail: trail, measured: measured,
+		ready: &readiness{probe: api.Ready}, authenticator: authenticator, videos: videos, trail: trail, measured: measured,
 	}
 	return r, r.listen(ctx)
 }

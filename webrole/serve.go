@@ -44,17 +44,17 @@ const instanceHeader = "X-Cutroom-Instance"
 
 // role is a web role: what its listeners show, and the listeners once they are open.
 type role struct {
-	cfg      config
-	account  *azstorage.Account
-	api      *httpapi.Server
-	pages    *page.Pages
-	playback *playback.Service
-	board    *board.Board
-	ready    *readiness
-	who      access.Authenticator
-	videos   *videostore.Store
-	trail    *audit.Log
-	measured *metrics
+	cfg           config
+	account       *azstorage.Account
+	api           *httpapi.Server
+	pages         *page.Pages
+	playback      *playback.Service
+	board         *board.Board
+	ready         *readiness
+	authenticator access.Authenticator
+	videos        *videostore.Store
+	trail         *audit.Log
+	measured      *metrics
 
 	public, admin net.Listener
 	servers       []*http.Server // of public and admin
@@ -128,8 +128,8 @@ func (r *role) serve(ctx context.Context) error {
 
 // publicRoutes is pages, API and playback, operations where they are wanted here, and the lab.
 func (r *role) publicRoutes(blobOrigin string) *gin.Engine {
-	e := r.newEngine(blobOrigin, allowedHosts(r.cfg.Addr, r.cfg.Hosts), r.who, r.cfg.OpsFrom)
-	if signIn, ok := r.who.(*access.SignIn); ok {
+	e := r.newEngine(blobOrigin, allowedHosts(r.cfg.Addr, r.cfg.Hosts), r.authenticator, r.cfg.OpsFrom)
+	if signIn, ok := r.authenticator.(*access.SignIn); ok {
 		signIn.Register(e)
 	}
 	r.pages.Register(e, r.board.State)
@@ -151,11 +151,11 @@ func (r *role) publicRoutes(blobOrigin string) *gin.Engine {
 // adminRoutes is what operators need: operations, metrics, profiles. People do not sign in
 // here: the way back from the issuer leads to the public listener.
 func (r *role) adminRoutes(blobOrigin string) *gin.Engine {
-	who := r.who
-	if signIn, ok := who.(*access.SignIn); ok {
-		who = signIn.Programs()
+	authenticator := r.authenticator
+	if signIn, ok := authenticator.(*access.SignIn); ok {
+		authenticator = signIn.Programs()
 	}
-	e := r.newEngine(blobOrigin, allowedHosts(r.cfg.AdminAddr, nil), who, nil)
+	e := r.newEngine(blobOrigin, allowedHosts(r.cfg.AdminAddr, nil), authenticator, nil)
 	r.api.Register(e, httpapi.IsOps)
 	e.GET("/metrics", gin.WrapH(promhttp.HandlerFor(r.measured.registry, promhttp.HandlerOpts{})))
 	e.GET("/debug/pprof/*name", func(c *gin.Context) {
@@ -167,7 +167,7 @@ func (r *role) adminRoutes(blobOrigin string) *gin.Engine {
 
 // newEngine is Gin behind what every request passes, with raw paths: an id of a%2Fb is
 // one bad id, not two path segments. Last before every handler stands the rule of its route.
-func (r *role) newEngine(blobOrigin string, hosts []string, who access.Authenticator, opsFrom middleware.Proxies) *gin.Engine {
+func (r *role) newEngine(blobOrigin string, hosts []string, authenticator access.Authenticator, opsFrom middleware.Proxies) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
 	e.UseRawPath = true
@@ -178,7 +178,7 @@ func (r *role) newEngine(blobOrigin string, hosts []string, who access.Authentic
 	_ = e.SetTrustedProxies(api.Each(r.cfg.Proxies, netip.Prefix.String)) // they were parsed
 	e.Use(middleware.Route, middleware.Deadline(r.cfg.WorkTime), middleware.RequestID, instance(r.cfg.Instance),
 		middleware.Log(r.measured.observe), middleware.Headers(blobOrigin), middleware.Recover, middleware.Hosts(hosts),
-		middleware.Rate(r.cfg.Rate), access.Identify(who, r.cfg.Links), middleware.SameOrigin,
+		middleware.Rate(r.cfg.Rate), access.Identify(authenticator, r.cfg.Links), middleware.SameOrigin,
 		r.pages.ShowProblems, opsOnlyFrom(opsFrom), access.Enforce(r.videos, r.trail))
 	e.NoRoute(httpapi.NoRoute)
 	e.NoMethod(httpapi.NoMethod)

@@ -103,13 +103,13 @@ func monthly(r request, perMinute float64) float64 {
 func costs(before, after map[request]int, took time.Duration) [][]string {
 	rows := [][]string{{"requests", "per minute", "per month"}}
 	sum, usd := 0.0, 0.0
-	for _, r := range slices.SortedFunc(maps.Keys(after), func(a, b request) int { return cmp.Compare(a.what, b.what) }) {
+	for _, r := range slices.SortedFunc(maps.Keys(after), func(a, b request) int { return cmp.Compare(a.label, b.label) }) {
 		n := float64(after[r]-before[r]) / took.Minutes()
 		if n == 0 {
 			continue
 		}
 		sum, usd = sum+n, usd+monthly(r, n)
-		rows = append(rows, []string{r.what, fmt.Sprintf("%.0f", n), fmt.Sprintf("%.2f USD", monthly(r, n))})
+		rows = append(rows, []string{r.label, fmt.Sprintf("%.0f", n), fmt.Sprintf("%.2f USD", monthly(r, n))})
 	}
 	return append(rows, []string{"all", fmt.Sprintf("%.0f", sum), fmt.Sprintf("%.2f USD", usd)})
 }
@@ -124,8 +124,8 @@ type counter struct {
 
 // request is what was asked, in words, and what it is billed as.
 type request struct {
-	what string
-	kind azstorage.RequestKind
+	label string
+	kind  azstorage.RequestKind
 }
 
 // What idle roles ask of queues and leases.

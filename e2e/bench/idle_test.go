@@ -28,9 +28,9 @@ func TestIdleCostIsWhatThePagesSay(t *testing.T) {
 	if sum := fmt.Sprintf("%.0f + %.0f = %.0f", worker.first, worker.asleep, worker.looks()); !strings.Contains(page(t, "docs/azure.md"), sum) {
 		t.Errorf("docs/azure.md does not say %s, the looks of an idle worker in a minute", sum)
 	}
-	kept := number(t, "docs/benchmarks.md", regexp.QuoteMeta(looks.what)+` +(\d+) `)
+	kept := number(t, "docs/benchmarks.md", regexp.QuoteMeta(looks.label)+` +(\d+) `)
 	near("docs/benchmarks.md, looks of two workers in a minute", kept, 2*worker.looks(), 0.1)
-	near("docs/benchmarks.md, USD a month for them", number(t, "docs/benchmarks.md", regexp.QuoteMeta(looks.what)+` +\d+ +([\d.]+) USD`), monthly(looks, kept), 0.01)
+	near("docs/benchmarks.md, USD a month for them", number(t, "docs/benchmarks.md", regexp.QuoteMeta(looks.label)+` +\d+ +([\d.]+) USD`), monthly(looks, kept), 0.01)
 }
 
 func page(t *testing.T, name string) string {

@@ -131,8 +131,8 @@ func container(ctx context.Context, cache string, base film.Film, ext string, ar
 	}
 	if len(anew) > 0 {
 		one := filepath.Join(cache, "one-"+source.Name()+"."+ext)
-		how := strings.Split(strings.ReplaceAll(strings.Join(anew, "\n"), "%g", strconv.Itoa(base.Seconds/2)), "\n")
-		if err := film.Once(ctx, one, append([]string{"-i", from}, how...)...); err != nil {
+		lines := strings.Split(strings.ReplaceAll(strings.Join(anew, "\n"), "%g", strconv.Itoa(base.Seconds/2)), "\n")
+		if err := film.Once(ctx, one, append([]string{"-i", from}, lines...)...); err != nil {
 			return "", 0, err
 		}
 		from, loops = one, []string{"-stream_loop", strconv.Itoa(max(1, base.Loops) - 1)}
@@ -203,7 +203,7 @@ func (s *sent) look(ctx context.Context, u *journey.User, t load.Times) error {
 func (c *counter) work() int {
 	n := 0
 	for r, count := range c.counts() {
-		if r.what != looks.what && r.what != lengths.what && r.what != leases.what {
+		if r.label != looks.label && r.label != lengths.label && r.label != leases.label {
 			n += count
 		}
 	}

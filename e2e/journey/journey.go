@@ -105,7 +105,7 @@ type outcome[T any] struct {
 func check[T any, A answer](a A, err error) outcome[T] { return outcome[T]{a, err} }
 
 // as is the body when the answer has the status hoped for; else what was asked for fails.
-func (o outcome[T]) as(want int, what string, args ...any) (body T, err error) {
+func (o outcome[T]) as(want int, action string, args ...any) (body T, err error) {
 	if err = o.err; err == nil {
 		err = refusal(o.answer, want)
 	}
@@ -113,7 +113,7 @@ func (o outcome[T]) as(want int, what string, args ...any) (body T, err error) {
 		err = json.Unmarshal(o.answer.GetBody(), &body)
 	}
 	if err != nil {
-		return body, fmt.Errorf("%s: %w", fmt.Sprintf(what, args...), err)
+		return body, fmt.Errorf("%s: %w", fmt.Sprintf(action, args...), err)
 	}
 	return body, nil
 }

@@ -23,7 +23,7 @@ type Key struct {
 	// partition is the PartitionKey of row id.
 	partition func(id string) string
 	// where lists the partitions in which a reader who knows only the id has to look.
-	where func(id string) []string
+	place func(id string) []string
 	// spread says what the load looks like to partition servers.
 	spread spread
 }
@@ -59,10 +59,10 @@ func Keys() []Key {
 	return []Key{
 		{
 			Name: "one partition", Row: "T9", Example: "views", Color: "#b3261e", spread: onePartition,
-			partition: one("views"), where: known(one("views")),
+			partition: one("views"), place: known(one("views")),
 		}, {
 			Name: "dated", Row: "T3", Example: day, Color: "#e07a00", spread: onePartition,
-			partition: one(day), where: known(one(day)),
+			partition: one(day), place: known(one(day)),
 		}, {
 			// The number is given when the row is written and kept with the id by
 			// anyone who wants to read it.
@@ -72,7 +72,7 @@ func Keys() []Key {
 			// snippet: suffixes
 			Name: "random suffix", Row: "S2", Example: day + ".07", Color: "#2e7d32", spread: everywhere,
 			partition: func(string) string { return day + "." + tablestore.Pad(rand.Int64N(Suffixes), 2) }, //nolint:gosec // spreads load
-			where: func(string) []string {
+			place: func(string) []string {
 				all := make([]string, Suffixes)
 				for i, n := range rand.Perm(Suffixes) { //nolint:gosec // any order will do
 					all[i] = day + "." + tablestore.Pad(int64(n), 2)
@@ -81,11 +81,11 @@ func Keys() []Key {
 			},
 		}, {
 			Name: "precalculated suffix", Row: "S3", Example: day + "~07", Color: "#0b6bcb", spread: everywhere,
-			partition: precalculated, where: known(precalculated),
+			partition: precalculated, place: known(precalculated),
 			// end snippet
 		}, {
 			Name: "unique", Row: "T4", Example: "k3v9q2…", Color: "#6a3fb5", spread: everywhere,
-			partition: unique, where: known(unique),
+			partition: unique, place: known(unique),
 		},
 	}
 }

@@ -123,11 +123,11 @@ func (p *Proxy) query(r *http.Request, op operation, rangeEnd string) (*reply, e
 	if beyond {
 		stopAt(values, rangeEnd)
 	}
-	how, newTop := p.model.cut(!values.Has("NextPartitionKey"), top)
-	if how != fullPage {
+	cut, newTop := p.model.cut(!values.Has("NextPartitionKey"), top)
+	if cut != fullPage {
 		values.Set("$top", strconv.Itoa(newTop))
 	}
-	if how == emptyPage { // look at the row where the next page begins
+	if cut == emptyPage { // look at the row where the next page begins
 		values.Del("$select")
 	}
 	answer, err := p.forward(r, values, nil)
@@ -138,7 +138,7 @@ func (p *Proxy) query(r *http.Request, op operation, rangeEnd string) (*reply, e
 	if err != nil {
 		return answer, nil // not ours to judge
 	}
-	if how == emptyPage && len(found) > 0 {
+	if cut == emptyPage && len(found) > 0 {
 		setToken(answer.Header, found[0].PartitionKey, found[0].RowKey)
 		p.model.countPages(true, false, false)
 		return answer, answer.clear()
@@ -147,7 +147,7 @@ func (p *Proxy) query(r *http.Request, op operation, rangeEnd string) (*reply, e
 	if ended {
 		setToken(answer.Header, rangeEnd, "")
 	}
-	p.model.countPages(ended && len(found) == 0, how == shortPage && len(found) == newTop, ended)
+	p.model.countPages(ended && len(found) == 0, cut == shortPage && len(found) == newTop, ended)
 	costs := map[string]float64{}
 	for _, row := range found {
 		if row.PartitionKey == "" { // $select leaves it out

@@ -66,8 +66,8 @@ func (c *counters) add(table, key string, entities float64) {
 	c.of(table, key).Entities += int(entities)
 }
 
-func (c *counters) refuse(table, key string, why *int) {
-	*why++
+func (c *counters) refuse(table, key string, reason *int) {
+	*reason++
 	c.of(table, key).Refused++
 }
 

@@ -142,7 +142,7 @@ func stressKey(ctx context.Context, o Stress, r *Laboratory, key Key, bare strin
 			}
 			steps = append(steps, step)
 		}
-		if result.ReadCost == 0 && key.where != nil {
+		if result.ReadCost == 0 && key.place != nil {
 			result.ReadCost, err = readCost(ctx, tablestore.New(calm, name), key, ids)
 		}
 		return steps, err
@@ -256,7 +256,7 @@ func readCost(ctx context.Context, table *tablestore.Table, key Key, ids []strin
 	sample := ids[:min(len(ids), 30)]
 	for _, id := range sample {
 		found := false
-		for _, partition := range key.where(id) {
+		for _, partition := range key.place(id) {
 			_, err := table.Get(metered, partition, id)
 			if errors.Is(err, tablestore.ErrNotFound) {
 				continue

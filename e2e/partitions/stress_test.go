@@ -59,7 +59,7 @@ func TestTheLaboratoryTellsKeysApart(t *testing.T) {
 func TestWhereAReaderLooks(t *testing.T) {
 	t.Parallel()
 	for _, key := range Keys() {
-		if key.where == nil {
+		if key.place == nil {
 			continue
 		}
 		want := 1
@@ -67,7 +67,7 @@ func TestWhereAReaderLooks(t *testing.T) {
 			want = Suffixes
 		}
 		id := newID()
-		places := key.where(id)
+		places := key.place(id)
 		if len(places) != want || !slices.Contains(places, key.partition(id)) {
 			t.Errorf("%s: %q is written to %q and looked for in %q", key.Name, id, key.partition(id), places)
 		}

@@ -39,9 +39,9 @@ type Child struct {
 // Start starts this program once more, as the actor that children has a function for.
 // What it tells is told here.
 func (s *Stage) Start(actor string) *Child {
-	where := get(json.Marshal(place{s.cfg.ConnectionString, s.cfg.Account, s.cfg.EndpointSuffix, s.cfg.Prefix}))
+	account := get(json.Marshal(place{s.cfg.ConnectionString, s.cfg.Account, s.cfg.EndpointSuffix, s.cfg.Prefix}))
 	c := &Child{ctx: s.ctx, cmd: exec.CommandContext(s.ctx, get(os.Executable())), marks: make(chan string, 100)}
-	c.cmd.Env = append(os.Environ(), childVariable+"="+actor, accountVariable+"="+string(where))
+	c.cmd.Env = append(os.Environ(), childVariable+"="+actor, accountVariable+"="+string(account))
 	c.cmd.Stderr = os.Stderr
 	out := get(c.cmd.StdoutPipe())
 	c.stdin = get(c.cmd.StdinPipe())
@@ -132,8 +132,8 @@ func playChild(actor string) error {
 	if program == nil {
 		return errors.New("no scene has this actor")
 	}
-	var where place
-	if err := json.Unmarshal([]byte(os.Getenv(accountVariable)), &where); err != nil {
+	var account place
+	if err := json.Unmarshal([]byte(os.Getenv(accountVariable)), &account); err != nil {
 		return fmt.Errorf("%s: %w", accountVariable, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -141,7 +141,7 @@ func playChild(actor string) error {
 	out := json.NewEncoder(os.Stdout)
 	s := &Stage{
 		ctx: ctx, cfg: azstorage.Config{
-			ConnectionString: where.ConnectionString, Account: where.Account, EndpointSuffix: where.EndpointSuffix, Prefix: where.Prefix,
+			ConnectionString: account.ConnectionString, Account: account.Account, EndpointSuffix: account.EndpointSuffix, Prefix: account.Prefix,
 		},
 		began: time.Now(), tell: func(e Event) { _ = out.Encode(e) }, // a parent that is gone needs nothing
 	}

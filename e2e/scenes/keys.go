@@ -24,8 +24,8 @@ type need struct {
 
 // choice is the answer.
 type choice struct {
-	granularity, key, why string
-	suffixes              int // 0: none
+	granularity, key, reason string
+	suffixes                 int // 0: none
 }
 
 // What one partition takes in a second: the target of the service. Half of it is kept
@@ -109,7 +109,7 @@ func yourKey(s *Stage) {
 // chosen claims the answer for one table, and what its dominant query costs.
 func chosen(s *Stage, n need, table string) {
 	c := choose(n)
-	s.Claim(c.granularity == granularity[table], c.granularity, c.key, c.why, table, granularity[table])
+	s.Claim(c.granularity == granularity[table], c.granularity, c.key, c.reason, table, granularity[table])
 	name := fmt.Sprint("t", time.Now().UnixNano())
 	s.Ensure(nil, name)
 	rows := s.Table("reader", name)

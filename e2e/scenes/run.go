@@ -107,7 +107,7 @@ func (s *Stage) perform(program func(*Stage)) (err error) {
 }
 
 // until polls check every 50 ms until it is true, ctx ends, or too long has passed.
-func until(ctx context.Context, what string, check func() (bool, error)) error {
+func until(ctx context.Context, condition string, check func() (bool, error)) error {
 	deadline := time.After(30 * time.Second)
 	for {
 		done, err := check()
@@ -116,16 +116,18 @@ func until(ctx context.Context, what string, check func() (bool, error)) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("wait until %s: %w", what, context.Cause(ctx))
+			return fmt.Errorf("wait until %s: %w", condition, context.Cause(ctx))
 		case <-deadline:
-			return fmt.Errorf("wait until %s: it took more than 30 s", what)
+			return fmt.Errorf("wait until %s: it took more than 30 s", condition)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
 
 // until is the function until, which must succeed.
-func (s *Stage) until(what string, check func() (bool, error)) { must(until(s.ctx, what, check)) }
+func (s *Stage) until(condition string, check func() (bool, error)) {
+	must(until(s.ctx, condition, check))
+}
 
 // sleep is a pause of the scene itself: an actor works, or sleeps.
 func sleep(ctx context.Context, d time.Duration) error {

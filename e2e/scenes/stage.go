@@ -107,8 +107,8 @@ func filled(text string, values []any) string {
 }
 
 // Act tells what an actor does without a request, beside the story.
-func (s *Stage) Act(who, format string, values ...any) {
-	s.emit(Event{Kind: scene.Act, From: who, To: who, Text: fmt.Sprintf(format, values...)})
+func (s *Stage) Act(program, format string, values ...any) {
+	s.emit(Event{Kind: scene.Act, From: program, To: program, Text: fmt.Sprintf(format, values...)})
 }
 
 // emit tells one event. Events of two actors never mix.

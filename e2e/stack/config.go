@@ -80,8 +80,8 @@ func Environ() []string {
 func (s *Stack) checkPorts() error {
 	o := s.options
 	type claim struct {
-		what, variable, addr string
-		portOnly             bool // the variable holds a port without a host
+		label, variable, addr string
+		portOnly              bool // the variable holds a port without a host
 	}
 	claims := []claim{
 		{Azurite, "AZURITE_BLOB_PORT", loopback(o.BlobPort), true},
@@ -108,7 +108,7 @@ func (s *Stack) checkPorts() error {
 		if err == nil {
 			continue
 		}
-		err = fmt.Errorf("start %s: %w", c.what, err)
+		err = fmt.Errorf("start %s: %w", c.label, err)
 		if free, freeErr := freeAddr(); freeErr == nil && errors.Is(err, azurite.ErrStranger) {
 			value := free.String()
 			if c.portOnly {

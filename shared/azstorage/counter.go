@@ -24,8 +24,8 @@ const (
 // RequestKinds are all kinds, in the order of the services.
 func RequestKinds() (all []RequestKind) {
 	for _, service := range []Service{Blobs, Queues, Tables} {
-		for _, what := range []string{write, read, list, remove} {
-			all = append(all, kindOf(service, what))
+		for _, operation := range []string{write, read, list, remove} {
+			all = append(all, kindOf(service, operation))
 		}
 	}
 	return all
@@ -39,8 +39,8 @@ const (
 	TableDelete RequestKind = "table.delete"
 )
 
-func kindOf(service Service, what string) RequestKind {
-	return RequestKind(string(service) + "." + what)
+func kindOf(service Service, operation string) RequestKind {
+	return RequestKind(string(service) + "." + operation)
 }
 
 // Counter counts the requests below one context, every try: what an account would be billed

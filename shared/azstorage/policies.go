@@ -110,9 +110,9 @@ type checksums struct{}
 
 // Do implements policy.Policy.
 func (checksums) Do(req *policy.Request) (*http.Response, error) {
-	what := req.Raw().URL.Query().Get("comp")
+	component := req.Raw().URL.Query().Get("comp")
 	body := req.Body()
-	if body == nil || req.Raw().Method != http.MethodPut || what != "" && what != "block" {
+	if body == nil || req.Raw().Method != http.MethodPut || component != "" && component != "block" {
 		return req.Next()
 	}
 	sum := md5.New() //nolint:gosec // see the import

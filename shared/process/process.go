@@ -75,8 +75,8 @@ func Ask(ctx context.Context, addr, path string) error {
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode != http.StatusOK {
-		why, _ := io.ReadAll(io.LimitReader(res.Body, 500))
-		return fmt.Errorf("%s answers %s: %s", path, res.Status, strings.TrimSpace(string(why)))
+		reason, _ := io.ReadAll(io.LimitReader(res.Body, 500))
+		return fmt.Errorf("%s answers %s: %s", path, res.Status, strings.TrimSpace(string(reason)))
 	}
 	return nil
 }

@@ -162,10 +162,10 @@ func judge(rows []Row, before map[int]Registration, report Report) (after map[in
 
 var errTaken = invalid(BibTaken, "another runner has this bib")
 
-func (r *Report) refuse(row Row, why *Invalid) {
+func (r *Report) refuse(row Row, reason *Invalid) {
 	r.Refused++
 	if len(r.Refusals) < maxRefusals {
-		r.Refusals = append(r.Refusals, Refusal{Line: row.Line, Bib: row.Given, Code: why.Code, Detail: why.Detail})
+		r.Refusals = append(r.Refusals, Refusal{Line: row.Line, Bib: row.Given, Code: reason.Code, Detail: reason.Detail})
 	}
 }
 

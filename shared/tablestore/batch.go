@@ -65,11 +65,11 @@ func (t *Table) submit(ctx context.Context, all *transaction, writeID string) (e
 			return etags, nil
 		}
 	}
-	what := "table transaction"
+	action := "table transaction"
 	if i := failedOp(all.ops, err); i >= 0 {
-		what += fmt.Sprintf(": operation %d, %s", i, all.ops[i])
+		action += fmt.Sprintf(": operation %d, %s", i, all.ops[i])
 	}
-	return nil, failed(what, err)
+	return nil, failed(action, err)
 }
 
 // String names the operation and the row.

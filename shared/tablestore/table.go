@@ -59,19 +59,19 @@ func (t *Table) decode(text []byte) (Entity, error) {
 
 // Get reads one row: a point query, the cheapest there is. ErrNotFound.
 func (t *Table) Get(ctx context.Context, pk, rk string) (Entity, error) {
-	what := fmt.Sprintf("get row %q/%q", pk, rk)
+	action := fmt.Sprintf("get row %q/%q", pk, rk)
 	if err := checkKeys(pk, rk); err != nil {
-		return Entity{}, failed(what, err)
+		return Entity{}, failed(action, err)
 	}
 	azstorage.CountQuery(ctx, Point)
 	reply, err := t.client.GetEntity(ctx, pk, rk, nil)
 	if err != nil {
-		return Entity{}, failed(what, err)
+		return Entity{}, failed(action, err)
 	}
 	azstorage.CountRows(ctx, 1)
 	e, err := t.decode(reply.Value)
 	if err != nil {
-		return Entity{}, failed(what, t.judge(ctx, e, err))
+		return Entity{}, failed(action, t.judge(ctx, e, err))
 	}
 	if e.ETag == "" {
 		e.ETag = string(reply.ETag)
@@ -152,7 +152,7 @@ func (t *Table) Delete(ctx context.Context, pk, rk, ifMatch string) error {
 func etagOf(ifMatch string) *azcore.ETag { return new(azcore.ETag(cmp.Or(ifMatch, AnyETag))) }
 
 // failed adds what failed, and the reply's sentinel. A missing table is not a missing row.
-func failed(what string, err error) error {
+func failed(action string, err error) error {
 	switch {
 	case azstorage.HasCode(err, aztables.EntityAlreadyExists):
 		err = fmt.Errorf("%w: %w", ErrExists, err)
@@ -161,5 +161,5 @@ func failed(what string, err error) error {
 	case azstorage.HasCode(err, aztables.ResourceNotFound, aztables.EntityNotFound):
 		err = fmt.Errorf("%w: %w", ErrNotFound, err)
 	}
-	return fmt.Errorf("%s: %w", what, err)
+	return fmt.Errorf("%s: %w", action, err)
 }

@@ -149,9 +149,9 @@ func check(steps []Step, specs []workqueue.Spec) error {
 			}
 		}
 	}
-	for which, stage := range map[string]Stage{"First": First, "Last": Last, "OnChange": OnChange, "OnDelete": OnDelete} {
+	for name, stage := range map[string]Stage{"First": First, "Last": Last, "OnChange": OnChange, "OnDelete": OnDelete} {
 		if n := stages[stage]; n != 1 {
-			bad("%d steps are in stage %s, which needs exactly one", n, which)
+			bad("%d steps are in stage %s, which needs exactly one", n, name)
 		}
 	}
 	if makers[Pictures] != 1 || makers[Sound] != 1 {

@@ -163,11 +163,11 @@ func (l *Lease) Release(ctx context.Context, delay time.Duration, record func(*w
 }
 
 // saying adds to an error what was done to which message.
-func (l *Lease) saying(what string, err error) error {
+func (l *Lease) saying(action string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s %s of queue %s: %w", what, l.MessageID, l.queue.spec.Name, err)
+	return fmt.Errorf("%s %s of queue %s: %w", action, l.MessageID, l.queue.spec.Name, err)
 }
 
 // recorded returns the message's text with what record changed in the item, or the old text

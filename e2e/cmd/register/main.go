@@ -148,7 +148,7 @@ func register(ctx context.Context, user *journey.User, event string, lines []str
 func ask(ctx context.Context, user *journey.User, event string, out io.Writer) error {
 	bib, from, to, limit := 1234, 50, 59, 100
 	for _, q := range []struct {
-		what  string
+		label string
 		query client.ListRegistrationsParams
 	}{
 		{"bib 1234", client.ListRegistrationsParams{Bib: &bib}},
@@ -163,7 +163,7 @@ func ask(ctx context.Context, user *journey.User, event string, out io.Writer) e
 		if page.NextPageToken != nil {
 			more = " and more"
 		}
-		fmt.Fprintf(out, "%-11s %d runners%s: %d rows read in %d request, %.0f ms\n", q.what+":", len(page.Items), more,
+		fmt.Fprintf(out, "%-11s %d runners%s: %d rows read in %d request, %.0f ms\n", q.label+":", len(page.Items), more,
 			page.EntitiesRead, page.Requests, float64(time.Since(started).Microseconds())/1000)
 		for _, r := range page.Items[:min(len(page.Items), 3)] {
 			fmt.Fprintf(out, "            %d  %s  %s  %d\n", r.Bib, r.Name, r.Sex, r.Age)

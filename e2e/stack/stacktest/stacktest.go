@@ -176,11 +176,11 @@ func StopAfter(t testing.TB, s *stack.Stack, stop func() error) {
 }
 
 // Eventually waits for what is to happen: a minute on a machine at rest.
-func Eventually(t testing.TB, what string, done func() bool) {
+func Eventually(t testing.TB, condition string, done func() bool) {
 	t.Helper()
 	azuritetest.Eventually(t, time.Minute, func() error {
 		if !done() {
-			return errors.New("not yet: " + what)
+			return errors.New("not yet: " + condition)
 		}
 		return nil
 	})

@@ -74,9 +74,9 @@ func Eventually(t testing.TB, within time.Duration, check func() error) {
 }
 
 // Slow leaves a test out with -short, and says why.
-func Slow(t testing.TB, why string) {
+func Slow(t testing.TB, reason string) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("-short: " + why)
+		t.Skip("-short: " + reason)
 	}
 }

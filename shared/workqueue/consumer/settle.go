@@ -86,16 +86,16 @@ func staleDelete(s *QueueStats) { s.StaleDeletes++ }
 
 // settled counts how a request that settles the message has ended, and reports whether it
 // succeeded.
-func (o *owner) settled(what string, err error, counted, stale func(*QueueStats)) bool {
+func (o *owner) settled(action string, err error, counted, stale func(*QueueStats)) bool {
 	switch {
 	case err == nil:
 		o.poller.count(counted)
 	case errors.Is(err, workqueue.ErrLeaseLost):
 		o.poller.count(stale)
-		o.log().Info("not settled: the message had become visible to others", "wanted", what)
+		o.log().Info("not settled: the message had become visible to others", "wanted", action)
 	default:
 		o.poller.count(func(s *QueueStats) { s.SettleErrors++ })
-		o.log().Warn("not settled: the message comes again when its visibility ends", "wanted", what, "error", err)
+		o.log().Warn("not settled: the message comes again when its visibility ends", "wanted", action, "error", err)
 	}
 	return err == nil
 }
@@ -170,10 +170,10 @@ func (o *owner) blame(name string, err error) {
 
 // interrupt releases the message: visible to others at once. It costs the item no
 // attempt, because the interruption is not its fault.
-func (o *owner) interrupt(ctx context.Context, why string) {
+func (o *owner) interrupt(ctx context.Context, reason string) {
 	o.ended = true
 	o.poller.count(func(s *QueueStats) { s.Released++ })
-	o.log().Info("given back", "why", why)
+	o.log().Info("given back", "why", reason)
 	o.release(ctx, 0, func(i *workitem.Item) { i.Releases++ })
 }
 
@@ -215,9 +215,9 @@ func (o *owner) releaseForDependency(ctx context.Context, dependency string, err
 
 // snooze hides the message for delay, because its handler asked for it or a newer worker
 // has to do it.
-func (o *owner) snooze(ctx context.Context, delay time.Duration, why error, counted func(*QueueStats)) {
+func (o *owner) snooze(ctx context.Context, delay time.Duration, reason error, counted func(*QueueStats)) {
 	o.poller.count(counted)
-	o.log().Debug("snoozed", "for", delay, "why", why)
+	o.log().Debug("snoozed", "for", delay, "why", reason)
 	o.release(ctx, delay, func(i *workitem.Item) { i.Snoozes++ })
 }
 

@@ -52,7 +52,7 @@ var BuiltIn = Identity{Owner: video.LocalOwner, Role: Operator}
 // Anonymous is a caller without credentials, where that is allowed.
 var Anonymous = Identity{Role: Viewer}
 
-func (who Identity) is(least Role) bool { return ranks[who.Role] >= ranks[least] }
+func (caller Identity) is(least Role) bool { return ranks[caller.Role] >= ranks[least] }
 
 // Authenticator identifies the sender of a request. It returns ErrUnknown when it does not
 // know, and another error when it can't tell now.
@@ -80,28 +80,28 @@ const (
 
 // May reports whether the caller may do it. v is the video of See, Clip, Change and Remove. A role,
 // visibility or state that this release does not know allows the least.
-func May(who Identity, do Action, v video.Video) bool {
-	owns := who.Owner != "" && who.Owner == v.Owner
+func May(caller Identity, do Action, v video.Video) bool {
+	owns := caller.Owner != "" && caller.Owner == v.Owner
 	there := !v.State.Gone()
-	sees := there && (who.is(Viewer) && (v.Visibility.Linked() || owns) || who.is(Operator))
-	if who.Plays != "" {
-		return there && do == See && who.Plays == v.ID
+	sees := there && (caller.is(Viewer) && (v.Visibility.Linked() || owns) || caller.is(Operator))
+	if caller.Plays != "" {
+		return there && do == See && caller.Plays == v.ID
 	}
 	switch do {
 	case Anyone:
 		return true
 	case Look:
-		return who.is(Viewer)
+		return caller.is(Viewer)
 	case See:
 		return sees
 	case Clip:
-		return sees && who.is(Uploader)
+		return sees && caller.is(Uploader)
 	case Change, Remove:
-		return owns && who.is(Uploader) || who.is(Operator)
+		return owns && caller.is(Uploader) || caller.is(Operator)
 	case Create:
-		return who.is(Uploader)
+		return caller.is(Uploader)
 	case Hurry, Races, Operate:
-		return who.is(Operator)
+		return caller.is(Operator)
 	}
 	return false
 }
@@ -110,8 +110,8 @@ type identityKey struct{}
 
 // IdentityOf returns the caller: the zero Identity when it was not identified.
 func IdentityOf(ctx context.Context) Identity {
-	who, _ := ctx.Value(identityKey{}).(Identity)
-	return who
+	caller, _ := ctx.Value(identityKey{}).(Identity)
+	return caller
 }
 
 // Open admits every request as BuiltIn. It is for loopback only.
@@ -156,8 +156,8 @@ func (c *Credentials) Authenticate(r *http.Request) (Identity, error) {
 	if subtle.ConstantTimeCompare(c.token[:], sum[:]) == 1 {
 		return BuiltIn, nil
 	}
-	if who, ok := c.known.Get(sum); ok {
-		return who, nil
+	if caller, ok := c.known.Get(sum); ok {
+		return caller, nil
 	}
 	now := time.Now()
 	key, err := c.keys.Find(r.Context(), given)
@@ -167,7 +167,7 @@ func (c *Credentials) Authenticate(r *http.Request) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	who := Identity{Owner: key.Owner, Role: Role(key.Role), Key: key.ID}
-	c.known.Add(sum, who, now)
-	return who, nil
+	caller := Identity{Owner: key.Owner, Role: Role(key.Role), Key: key.ID}
+	c.known.Add(sum, caller, now)
+	return caller, nil
 }

@@ -33,10 +33,10 @@ func Identify(a Authenticator, links Links) gin.HandlerFunc {
 		if ruleOf(c) == Anyone {
 			return
 		}
-		who, byLink := links.identify(c)
+		caller, byLink := links.identify(c)
 		var err error
 		if !byLink {
-			who, err = a.Authenticate(r)
+			caller, err = a.Authenticate(r)
 		}
 		_, shows := tokenOf(r)
 		switch {
@@ -54,8 +54,8 @@ func Identify(a Authenticator, links Links) gin.HandlerFunc {
 			problem.Abort(c, err)
 			return
 		}
-		who.SignsIn = people
-		c.Request = r.WithContext(context.WithValue(r.Context(), identityKey{}, who))
+		caller.SignsIn = people
+		c.Request = r.WithContext(context.WithValue(r.Context(), identityKey{}, caller))
 	}
 }
 
@@ -101,9 +101,9 @@ func Video(c *gin.Context) videostore.Record {
 
 func check(c *gin.Context, videos *videostore.Store, do Action) error {
 	ctx := c.Request.Context()
-	who := IdentityOf(ctx)
+	caller := IdentityOf(ctx)
 	var rec videostore.Record
-	if do == See || do == Clip || do == Change || do == Remove && !who.is(Operator) {
+	if do == See || do == Clip || do == Change || do == Remove && !caller.is(Operator) {
 		id, err := video.ParseID(c.Param("id"))
 		if err == nil {
 			rec, err = videos.Get(ctx, id)
@@ -116,7 +116,7 @@ func check(c *gin.Context, videos *videostore.Store, do Action) error {
 		}
 		c.Set(videoKey, rec)
 	}
-	if !May(who, do, rec.Video) {
+	if !May(caller, do, rec.Video) {
 		return Refused(c)
 	}
 	return nil
@@ -134,8 +134,8 @@ func MaySee(ctx context.Context, v video.Video) error {
 // Refused is the answer to a requester without the right: 401 without credentials, because
 // signing in may help, else 403.
 func Refused(c *gin.Context) error {
-	if who := IdentityOf(c.Request.Context()); who.Owner == "" && who.Key == "" {
-		return unauthorized(c, who.SignsIn)
+	if caller := IdentityOf(c.Request.Context()); caller.Owner == "" && caller.Key == "" {
+		return unauthorized(c, caller.SignsIn)
 	}
 	return problem.New(problem.Forbidden, "You may not do this.")
 }
@@ -158,13 +158,13 @@ func changes(c *gin.Context, do Action) bool {
 // without which it is not done, and one of what was answered, which may be lost.
 func record(c *gin.Context, trail *audit.Log) error {
 	ctx := c.Request.Context()
-	who := IdentityOf(ctx)
+	caller := IdentityOf(ctx)
 	var subject []string
 	for _, p := range c.Params {
 		subject = append(subject, p.Key+"="+p.Value[:min(len(p.Value), maxParameter)])
 	}
 	e := audit.Entry{
-		Owner: who.Owner, Role: string(who.Role), Key: who.Key, From: middleware.Client(c).String(),
+		Owner: caller.Owner, Role: string(caller.Role), Key: caller.Key, From: middleware.Client(c).String(),
 		Action: c.Request.Method + " " + c.FullPath(), Subject: strings.Join(subject, " "), Request: c.Writer.Header().Get(middleware.RequestIDHeader),
 	}
 	if err := trail.Write(ctx, e); err != nil {

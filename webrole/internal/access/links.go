@@ -50,7 +50,7 @@ func (l Links) Base(v video.Video) string {
 
 // identify returns the holder of the token that a request shows: a viewer of one video, and of
 // nothing else; false without one, or when it is spoilt, over, or of another video.
-func (l Links) identify(c *gin.Context) (who Identity, ok bool) {
+func (l Links) identify(c *gin.Context) (caller Identity, ok bool) {
 	token, ok := tokenOf(c.Request)
 	if !ok {
 		return Identity{}, false

@@ -226,8 +226,8 @@ func (s *SignIn) end(c *gin.Context) error {
 }
 
 // refuse says that the sign-in failed, and to the log why.
-func refuse(why error) error {
-	return problem.New(problem.Unauthorized, "You could not be signed in. Try again.").Because(why)
+func refuse(reason error) error {
+	return problem.New(problem.Unauthorized, "You could not be signed in. Try again.").Because(reason)
 }
 
 // verify checks an ID token: signature, algorithm, issuer, audience, times (of which

@@ -240,8 +240,8 @@ func (s *Server) videoNow(c *gin.Context) (video.Video, snapshot, error) {
 type disclosed struct{ errors, workers bool }
 
 func disclosedTo(c *gin.Context, v video.Video) disclosed {
-	who := access.IdentityOf(c.Request.Context())
-	return disclosed{errors: access.May(who, access.Operate, video.Video{}), workers: access.May(who, access.Change, v)}
+	caller := access.IdentityOf(c.Request.Context())
+	return disclosed{errors: access.May(caller, access.Operate, video.Video{}), workers: access.May(caller, access.Change, v)}
 }
 
 // retrying stands for an error that the requester is not shown.

@@ -90,7 +90,7 @@ func New(p Parts) (*Server, error) {
 func pathOf(id video.ID) string { return Base + "/videos/" + string(id) }
 
 // Register adds the routes of the document that which selects.
-func (s *Server) Register(r gin.IRouter, which func(path string) bool) {
+func (s *Server) Register(r gin.IRouter, included func(path string) bool) {
 	all := gin.New()
 	api.RegisterHandlersWithOptions(all, s, api.GinServerOptions{
 		BaseURL: Base,
@@ -102,7 +102,7 @@ func (s *Server) Register(r gin.IRouter, which func(path string) bool) {
 		},
 	})
 	for _, route := range all.Routes() {
-		if which(route.Path) {
+		if included(route.Path) {
 			r.Handle(route.Method, route.Path, noStore, s.checkParameters, route.HandlerFunc)
 		}
 	}

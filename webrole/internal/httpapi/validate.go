@@ -153,8 +153,8 @@ func readOptional[T any](s *Server, c *gin.Context) (body T, err error) {
 // bodyProblem says which member is wrong, and never repeats its value.
 func bodyProblem(err error) error {
 	if schema, is := errors.AsType[*openapi3.SchemaError](err); is {
-		where := "/" + strings.Join(schema.JSONPointer(), "/")
-		return problem.New(problem.InvalidBody, "Member %s: %s.", where, schema.Reason)
+		place := "/" + strings.Join(schema.JSONPointer(), "/")
+		return problem.New(problem.InvalidBody, "Member %s: %s.", place, schema.Reason)
 	}
 	return problem.New(problem.InvalidBody, "The body does not fit the API's document.").Because(err)
 }

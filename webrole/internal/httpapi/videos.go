@@ -47,9 +47,9 @@ func (s *Server) create(c *gin.Context, key string) (none videostore.Record, _ e
 		return none, err
 	}
 	ctx := c.Request.Context()
-	who := access.IdentityOf(ctx)
-	v.Owner = who.Owner
-	if v.Priority == video.High && !access.May(who, access.Hurry, v) {
+	caller := access.IdentityOf(ctx)
+	v.Owner = caller.Owner
+	if v.Priority == video.High && !access.May(caller, access.Hurry, v) {
 		return none, access.Refused(c)
 	}
 	if key == "" {

@@ -150,13 +150,13 @@ func (p *Pages) ShowProblems(c *gin.Context) {
 	}
 }
 
-func (p *Pages) trouble(w http.ResponseWriter, r *http.Request, what api.Problem) bool {
-	html, err := p.draw(r.Context(), "trouble", "", what)
+func (p *Pages) trouble(w http.ResponseWriter, r *http.Request, shown api.Problem) bool {
+	html, err := p.draw(r.Context(), "trouble", "", shown)
 	if err != nil {
 		return false
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(what.Status)
+	w.WriteHeader(shown.Status)
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(html) // the client is gone; nothing to do
 	}
@@ -185,11 +185,11 @@ func (p *Pages) draw(ctx context.Context, name, id string, data any) ([]byte, er
 			return nil, err
 		}
 	}
-	who := access.IdentityOf(ctx)
+	caller := access.IdentityOf(ctx)
 	var html bytes.Buffer
 	if err := t.ExecuteTemplate(&html, "layout", map[string]any{
 		"Name": name, "ID": id, "Data": data, "Lab": p.Breaks, "Ops": p.Ops, "Plays": p.Plays, "Open": p.Open,
-		"SignsIn": who.SignsIn, "SignedIn": who.SignedIn, "Owns": who.Owner != "", "Operates": access.May(who, access.Operate, video.Video{}),
+		"SignsIn": caller.SignsIn, "SignedIn": caller.SignedIn, "Owns": caller.Owner != "", "Operates": access.May(caller, access.Operate, video.Video{}),
 	}); err != nil {
 		return nil, fmt.Errorf("draw page %s: %w", name, err)
 	}

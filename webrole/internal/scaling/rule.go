@@ -66,17 +66,17 @@ const patience = 4
 //     worker is not stopped while it is needed.
 //
 // More slots than messages are never wanted. What wants most decides.
-func want(s Settings, seen Observation) (wanted int, why string) {
-	wanted, why = s.Floor, fmt.Sprintf("there is little work: the floor is %s", count(s.Floor))
+func want(s Settings, seen Observation) (wanted int, cause string) {
+	wanted, cause = s.Floor, fmt.Sprintf("there is little work: the floor is %s", count(s.Floor))
 	for _, pool := range pools(seen.Queues) {
 		if n, reason := wantPool(s, seen, pool); n > wanted {
-			wanted, why = n, reason
+			wanted, cause = n, reason
 		}
 	}
 	if wanted > s.Ceiling {
-		return s.Ceiling, fmt.Sprintf("the ceiling is %s; without it %d: %s", count(s.Ceiling), wanted, why)
+		return s.Ceiling, fmt.Sprintf("the ceiling is %s; without it %d: %s", count(s.Ceiling), wanted, cause)
 	}
-	return wanted, why
+	return wanted, cause
 }
 
 // load is the work of some queues of a pool.
@@ -109,21 +109,21 @@ func wantPool(s Settings, seen Observation, pool string) (int, string) {
 		left := max(target-l.oldest, target/patience, time.Second)
 		return ceil(int64(l.work), slots*int64(left))
 	}
-	tell := func(l load, what string, target time.Duration) string {
+	tell := func(l load, goal string, target time.Duration) string {
 		return fmt.Sprintf("%s work of %s is to be %s, its oldest message is %s old, and a worker has %d slots for it",
-			seconds(l.work), pool, fmt.Sprintf(what, target), seconds(l.oldest), slots)
+			seconds(l.work), pool, fmt.Sprintf(goal, target), seconds(l.oldest), slots)
 	}
-	n, why := within(urgent, s.Begin), tell(urgent, "begun within %v", s.Begin)
+	n, cause := within(urgent, s.Begin), tell(urgent, "begun within %v", s.Begin)
 	if bulk := within(all, s.Bulk); bulk > n {
-		n, why = bulk, tell(all, "done within %v", s.Bulk)
+		n, cause = bulk, tell(all, "done within %v", s.Bulk)
 	}
 	if inHand := min(ceil(all.hidden, slots), int64(seen.Workers)); inHand > n {
-		n, why = inHand, fmt.Sprintf("%d items of %s are in progress, and a worker has %d slots for them", all.hidden, pool, slots)
+		n, cause = inHand, fmt.Sprintf("%d items of %s are in progress, and a worker has %d slots for them", all.hidden, pool, slots)
 	}
 	if most := ceil(all.messages, slots); most < n {
-		n, why = most, fmt.Sprintf("there are only %d messages of %s, and a worker has %d slots for them", all.messages, pool, slots)
+		n, cause = most, fmt.Sprintf("there are only %d messages of %s, and a worker has %d slots for them", all.messages, pool, slots)
 	}
-	return int(min(n, 1<<20)), why
+	return int(min(n, 1<<20)), cause
 }
 
 func pools(queues []Queue) (names []string) {

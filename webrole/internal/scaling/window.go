@@ -31,7 +31,7 @@ func (w *Window) Decide(seen Observation) Decision {
 	if seen.Workers == 0 {
 		seen.Slots = w.Slots
 	}
-	now, why := want(w.Settings, seen)
+	now, cause := want(w.Settings, seen)
 	for len(w.past) > 0 && w.past[len(w.past)-1].now <= now {
 		w.past = w.past[:len(w.past)-1]
 	}
@@ -39,7 +39,7 @@ func (w *Window) Decide(seen Observation) Decision {
 	for w.past[0].at.Before(seen.At.Add(-w.Settings.CoolDown)) {
 		w.past = w.past[1:]
 	}
-	d := Decision{Wanted: w.past[0].now, Now: now, Why: why, Seen: seen, Settings: w.Settings}
+	d := Decision{Wanted: w.past[0].now, Now: now, Why: cause, Seen: seen, Settings: w.Settings}
 	if d.Wanted > now {
 		d.Why = fmt.Sprintf("so many were needed %s ago, and workers stay for %s; %d would do now",
 			seconds(seen.At.Sub(w.past[0].at)), seconds(w.Settings.CoolDown), now)

@@ -152,11 +152,11 @@ func (s *Service) sniffParts(ctx context.Context, v video.Video, held []sourcepa
 	if err := errors.Join(err, body.Close()); err != nil {
 		return fmt.Errorf("look at upload of %s: %w", v.ID, err)
 	}
-	if why := sniff(head); why != nil {
+	if reason := sniff(head); reason != nil {
 		if _, err := s.replaceUpload(ctx, v.ID, v.Upload, nil); err != nil {
-			return fmt.Errorf("remove refused upload of %s (%w): %w", v.ID, why, err)
+			return fmt.Errorf("remove refused upload of %s (%w): %w", v.ID, reason, err)
 		}
-		return why
+		return reason
 	}
 	return nil
 }

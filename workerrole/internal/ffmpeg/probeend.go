@@ -83,7 +83,7 @@ type packetEnds struct {
 }
 
 func (e *packetEnds) read(line string) {
-	index, when, length, known := -1, 0.0, 0.0, false
+	index, second, length, known := -1, 0.0, 0.0, false
 	for field := range strings.SplitSeq(line, "|") {
 		key, value, _ := strings.Cut(field, "=")
 		if strings.HasPrefix(value, "Encryption") {
@@ -97,7 +97,7 @@ func (e *packetEnds) read(line string) {
 		case key == "stream_index":
 			index = int(n)
 		case key == "pts_time", key == "dts_time" && !known:
-			when, known = n, true
+			second, known = n, true
 		case key == "duration_time":
 			length = n
 		}
@@ -108,7 +108,7 @@ func (e *packetEnds) read(line string) {
 	if length <= 0 && index == e.video {
 		length = e.frame
 	}
-	end := when + length - e.start
+	end := second + length - e.start
 	e.lastAny = max(e.lastAny, end)
 	switch index {
 	case e.video:

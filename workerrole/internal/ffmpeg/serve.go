@@ -89,11 +89,11 @@ func (r *recordingReader) Read(p []byte) (int, error) {
 		err = tooMuchMetadata()
 	}
 	if err != nil && !errors.Is(err, io.EOF) && r.waiting.Err() == nil {
-		why := err
+		reason := err
 		if !errors.As(err, new(*video.Failure)) { // which says that the source is to blame
-			why = &DependencyError{Kind: SourceDependency, Err: err}
+			reason = &DependencyError{Kind: SourceDependency, Err: err}
 		}
-		r.served.fail(why)
+		r.served.fail(reason)
 	}
 	return n, err
 }

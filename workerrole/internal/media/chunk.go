@@ -79,10 +79,10 @@ func openEnded(job ffmpeg.ChunkJob) bool {
 
 // undecodable is the failure of a chunk whose bytes were all there to be read. Decoding from
 // further back may help.
-func undecodable(job ffmpeg.ChunkJob, why string, args ...any) error {
+func undecodable(job ffmpeg.ChunkJob, reason string, args ...any) error {
 	clock := func(frame int64) string { return job.Plan.FPS.Duration(frame).String() }
 	chunk := job.Plan.Chunks[job.Index]
-	return video.Fail(video.CorruptMedia, "The video cannot be decoded between %s and %s%s.", clock(chunk.From), clock(chunk.To), fmt.Sprintf(why, args...))
+	return video.Fail(video.CorruptMedia, "The video cannot be decoded between %s and %s%s.", clock(chunk.From), clock(chunk.To), fmt.Sprintf(reason, args...))
 }
 
 // margins are the seconds before the chunk where decoding starts, try by try; the last try

@@ -95,13 +95,13 @@ func (r *Runner) Exhausted(ctx context.Context, job *consumer.Job, cause error) 
 			return err
 		}
 	}
-	what := "failed at every attempt"
+	reason := "failed at every attempt"
 	var killed *consumer.KilledError
 	if errors.As(cause, &killed) {
-		what = fmt.Sprintf("needs more memory than there is: it was killed %d times", killed.Times)
+		reason = fmt.Sprintf("needs more memory than there is: it was killed %d times", killed.Times)
 	}
 	return r.Videos.FailStep(ctx, key, &video.Failure{
 		Code:   video.ProcessingFailed,
-		Detail: fmt.Sprintf("the %s step %s; an operator finds the reason in /ops/poison", key.Step, what),
+		Detail: fmt.Sprintf("the %s step %s; an operator finds the reason in /ops/poison", key.Step, reason),
 	})
 }
