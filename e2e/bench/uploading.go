@@ -115,7 +115,7 @@ func (r *kindsOfFilm) add(name string, waits bool, size int64, before, early sen
 		r.Bounds = append(r.Bounds, report.Bound{Name: name + ", playable after the first byte", Value: early.playable.Seconds(), Target: 5, AtMost: true, Unit: " s"})
 	}
 	r.Bounds = append(r.Bounds,
-		report.Bound{Name: name + ", ready after the last byte, or five times of it by what it was in 10 s", Value: min(early.ready.Seconds()/10, 5*ratio), Target: 1, AtMost: true})
+		report.Bound{Name: name + ", time to ready after the last byte: 10 s, or a fifth of what it was", Value: min(early.ready.Seconds()/10, 5*ratio), Target: 1, AtMost: true})
 	r.Notes = append(r.Notes, name+", since the last byte: "+early.timeline)
 }
 
