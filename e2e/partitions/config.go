@@ -9,7 +9,7 @@ import (
 // Targets that Microsoft publishes:
 // https://learn.microsoft.com/azure/storage/tables/scalability-targets
 const (
-	TargetPartition      = 2000  // entities per second of one PartitionKey
+	TargetPartition      = 2000  // entities of 1 KiB per second of one PartitionKey
 	TargetPartitionPaper = 500   // the same when the paper was written
 	TargetAccount        = 20000 // requests per second of one account
 )

@@ -28,8 +28,8 @@ type choice struct {
 	suffixes                 int // 0: none
 }
 
-// What one partition takes in a second: the target of the service. Half of it is kept
-// for growth.
+// What one partition takes in a second: the target of the service for rows of 1 KiB. Half
+// of it is kept for growth.
 const comfortable = 2000 / 2
 
 // choose is the questionnaire. A reader who knows nothing lists all rows, so they are

@@ -60,7 +60,8 @@ var DefaultRetry = Retry{
 	TryTimeout: 30 * time.Second,
 }
 
-// PaperRetry has the paper's numbers, for batch programs: a user would not wait for it.
+// PaperRetry has the paper's numbers, and a TryTimeout of ours, for batch programs: a user
+// would not wait for it.
 var PaperRetry = Retry{
 	Strategy: Exponential, MaxRetries: 5,
 	Delay: 45 * time.Second, MinDelay: 3 * time.Second, MaxDelay: 90 * time.Second,
