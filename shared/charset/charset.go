@@ -127,8 +127,8 @@ func (r *Reader) begin() {
 // decide is called at the first byte that is not ASCII.
 func (r *Reader) decide() error {
 	sample, _ := r.source.Peek(window) // an error comes again with the next read
-	if len(sample) == window {         // cut after a character: none ends in the first half of another
-		sample = sample[:bytes.LastIndexAny(sample, "\n ,;")+1]
+	if n := bytes.LastIndexAny(sample, "\n ,;"); n >= 0 && len(sample) == window {
+		sample = sample[:n+1] // cut after a character: none ends in the first half of another
 	}
 	if mostlyUTF8(sample) {
 		r.text = r.source

@@ -41,7 +41,7 @@ type bench struct {
 func (b *bench) Send(_ context.Context, _ string, item workitem.Item, _ time.Duration) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if k, err := workflow.ParseItemID(item.ID); err == nil {
+	if k, err := workflow.ParseItemID(item.ID); err == nil && k.Declared().Stage != workflow.OnChange {
 		b.promised = append(b.promised, fmt.Sprintf("%d.%s.%d", k.Generation, k.Step, k.Index))
 	}
 	return nil

@@ -150,13 +150,17 @@ func replyETags(reply *http.Response, n int) ([]string, error) {
 
 // ownTry decides, after a repeated write or transaction was refused, whether an earlier try
 // of ours had succeeded. A transaction is atomic, so one row with our write id proves all of
-// it. If it has deletes only, the proof is that all rows are gone.
+// it. If it has deletes only, the proof is that all rows are gone. One delete needs no other
+// proof than its refusal.
 func (t *Table) ownTry(ctx context.Context, ops []Op, writeID string, refused error) (etags []string, _ error) {
 	overtaken := azstorage.IsConflict(refused) || azstorage.IsPrecondition(refused)
 	if !overtaken && !azstorage.IsNotFound(refused) {
 		return nil, refused
 	}
 	etags = make([]string, len(ops))
+	if len(ops) == 1 && ops[0].Kind == OpDelete && azstorage.HasCode(refused, aztables.ResourceNotFound) {
+		return etags, nil
+	}
 	own, writes, gone := false, 0, true
 	for i, op := range ops {
 		now, err := t.Get(ctx, op.Entity.PartitionKey, op.Entity.RowKey)

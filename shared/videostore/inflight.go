@@ -82,18 +82,25 @@ func (s *Store) mark(ctx context.Context, m Inflight) error {
 
 // markAtRest is MarkInflight for work that does not change META. A video without a mark
 // is settled: the index step has followed its META, and the new mark says so. A mark
-// that exists keeps what it says; what it is told meanwhile may be lost, and is found again.
+// that exists keeps what it says about the index step.
 func (s *Store) markAtRest(ctx context.Context, rec Record) error {
-	before, err := s.inflightMark(ctx, rec.Video.ID)
-	if err != nil {
-		return err
-	}
 	m := markOf(rec.Video)
-	m.Indexed, m.Poison = before.Indexed, before.Poison
-	if before.ETag == "" {
-		m.Indexed = rec.Video.UpdatedAt
+	m.Since, m.Indexed = now(), rec.Video.UpdatedAt
+	renewed := m.row()
+	renewed.Props = map[string]any{"Since": m.Since, "Awaits": false, "Erased": false}
+	for {
+		_, err := s.inflight.Insert(ctx, m.row())
+		if errors.Is(err, tablestore.ErrExists) {
+			_, err = s.inflight.Merge(ctx, renewed, tablestore.AnyETag)
+		}
+		if errors.Is(err, tablestore.ErrNotFound) {
+			continue // settled meanwhile
+		}
+		if err != nil {
+			return fmt.Errorf("mark video %s in flight: %w", rec.Video.ID, err)
+		}
+		return nil
 	}
-	return s.mark(ctx, m)
 }
 
 // Inflight lists the marks: one small partition after the other. Its cost grows with the work
@@ -122,8 +129,8 @@ func readInflight(row tablestore.Entity) Inflight {
 	return m
 }
 
-// inflightMark reads the mark of a video; it is zero but for the id when there is none.
-func (s *Store) inflightMark(ctx context.Context, id video.ID) (Inflight, error) {
+// InflightMark reads the mark of a video; it is zero but for the id when there is none.
+func (s *Store) InflightMark(ctx context.Context, id video.ID) (Inflight, error) {
 	row, err := s.inflight.Get(ctx, inflightPartition(id), string(id))
 	if errors.Is(err, tablestore.ErrNotFound) {
 		return Inflight{ID: id}, nil
@@ -134,12 +141,13 @@ func (s *Store) inflightMark(ctx context.Context, id video.ID) (Inflight, error)
 	return readInflight(row), nil
 }
 
-// noteInflight writes one property of a mark. It does nothing when the mark is gone.
-func (s *Store) noteInflight(ctx context.Context, id video.ID, property string, value any) error {
-	row := Inflight{ID: id}.row()
+// noteInflight writes one property of a mark. It does nothing when the mark is gone, or is
+// not of the version m.ETag.
+func (s *Store) noteInflight(ctx context.Context, m Inflight, property string, value any) error {
+	row := m.row()
 	row.Props = map[string]any{property: value}
-	if _, err := s.inflight.Merge(ctx, row, tablestore.AnyETag); err != nil && !errors.Is(err, tablestore.ErrNotFound) {
-		return fmt.Errorf("note %s of %s: %w", property, id, err)
+	if _, err := s.inflight.Merge(ctx, row, m.ETag); err != nil && !tablestore.Overtaken(err) {
+		return fmt.Errorf("note %s of %s: %w", property, m.ID, err)
 	}
 	return nil
 }
@@ -154,13 +162,17 @@ func (s *Store) GaveUp(ctx context.Context, id video.ID, step string) error {
 	if err != nil {
 		return err
 	}
-	return s.noteInflight(ctx, id, "Poison", poisoned(step, rec.Video))
+	return s.noteInflight(ctx, Inflight{ID: id, ETag: tablestore.AnyETag}, "Poison", poisoned(step, rec.Video))
 }
 
-// MarkIndexed writes into the mark that catalogue and search follow the META of
-// updatedAt. It does nothing when the mark is gone. Safe to repeat.
-func (s *Store) MarkIndexed(ctx context.Context, id video.ID, updatedAt time.Time) error {
-	return s.noteInflight(ctx, id, "Indexed", updatedAt.UTC())
+// MarkIndexed writes into a mark that catalogue, search and quotas follow the META of
+// updatedAt. It does nothing when there was no mark, or when it was renewed since it was read:
+// then there is newer work. Safe to repeat.
+func (s *Store) MarkIndexed(ctx context.Context, m Inflight, updatedAt time.Time) error {
+	if m.ETag == "" {
+		return nil
+	}
+	return s.noteInflight(ctx, m, "Indexed", updatedAt.UTC())
 }
 
 // ClearInflight removes a mark unless it was renewed since it was read, because then there is

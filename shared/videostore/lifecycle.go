@@ -141,7 +141,7 @@ func (s *Store) Reprocess(ctx context.Context, id video.ID) (Record, error) {
 	if err == nil {
 		next := rec.Video
 		next.Generation++
-		err = s.takePlace(ctx, allReprocessings, probeMessage(next).Key, s.limits.Reprocessings, ErrBusy)
+		_, err = s.takePlace(ctx, allReprocessings, probeMessage(next).Key, s.limits.Reprocessings, ErrBusy)
 	}
 	if err != nil {
 		return Record{}, err
@@ -238,7 +238,7 @@ func (s *Store) Erase(ctx context.Context, id video.ID, withMeta bool) (claimed 
 		if err != nil && !errors.Is(err, tablestore.ErrNotFound) {
 			return claimed, fmt.Errorf("erase video %s: %w", id, err)
 		}
-	} else if mark, err = s.inflightMark(ctx, id); err != nil { // an earlier delivery removed META
+	} else if mark, err = s.InflightMark(ctx, id); err != nil { // an earlier delivery removed META
 		return claimed, err
 	}
 	// The mark stays for a while: see Sweep. It says whose the video was.

@@ -1,7 +1,6 @@
 package videostore
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -129,7 +128,7 @@ func (s *Store) CountOwned(ctx context.Context, id video.ID) error {
 		v, err := meta(ctx)
 		if errors.Is(err, ErrNotFound) { // its mark says whose it was
 			var mark Inflight
-			mark, err = s.inflightMark(ctx, id)
+			mark, err = s.InflightMark(ctx, id)
 			v.ID, v.Owner, v.CreatedAt = id, mark.Owner, mark.CreatedAt
 		}
 		if err != nil || v.Owner == "" {
@@ -162,11 +161,12 @@ func lineOf(v video.Video, old ledgerRow) (want ledgerRow, seconds int64) {
 // and of that of all together.
 func (s *Store) reserveClip(ctx context.Context, asker string, clip workflow.Key) error {
 	mine, limit := ledgerOf(asker), s.limits.quotaOf(asker).Clips
-	if err := s.takePlace(ctx, mine, clip, limit, &QuotaError{Quota: QuotaClips, Limit: limit}); err != nil {
+	took, err := s.takePlace(ctx, mine, clip, limit, &QuotaError{Quota: QuotaClips, Limit: limit})
+	if err != nil {
 		return err
 	}
-	err := s.takePlace(ctx, allClips, clip, s.limits.Clips, ErrBusy)
-	if errors.Is(err, ErrBusy) {
+	_, err = s.takePlace(ctx, allClips, clip, s.limits.Clips, ErrBusy)
+	if err != nil && took {
 		err = errors.Join(err, s.leavePlace(ctx, mine, clip))
 	}
 	return err
@@ -326,45 +326,57 @@ func (s *Store) count(
 }
 
 // takePlace takes one of the places that a ledger has for requested work, or returns full and
-// takes none. Workers do not write here, so a place stays until the work has ended and the
-// ledger is full. Safe to repeat.
+// takes none. took says that this call has inserted it. Workers do not write here, so a place
+// stays until the work has ended and the ledger is full. Safe to repeat.
 //
 // The place is inserted before the others are counted, so there are never too many. Of
-// requests to several processes at once, one too many may be refused.
-func (s *Store) takePlace(ctx context.Context, ledger string, work workflow.Key, limit int64, full error) error {
+// requests to several processes at once, one too many may be refused. A place that is there
+// already may be of a request that was refused or cut off, so it is counted again.
+func (s *Store) takePlace(ctx context.Context, ledger string, work workflow.Key, limit int64, full error) (took bool, _ error) {
 	if limit == 0 {
-		return nil
+		return false, nil
 	}
 	lock := s.lockOf(ledger)
 	lock.Lock()
 	defer lock.Unlock()
-	mine := workPlaces + work.ItemID()
-	_, err := s.quotas.Insert(ctx, tablestore.Entity{PartitionKey: ledger, RowKey: mine})
+	place := tablestore.Entity{PartitionKey: ledger, RowKey: workPlaces + work.ItemID()}
+	_, err := s.quotas.Insert(ctx, place)
+	took = err == nil
 	if errors.Is(err, tablestore.ErrExists) {
-		return nil
+		_, err = s.quotas.Upsert(ctx, place) // its time is that of the latest request
 	}
-	var others []tablestore.Entity
 	if err == nil {
-		others, err = s.quotas.First(ctx, tablestore.Query{
-			PartitionKey: ledger, RowFrom: workPlaces, RowTo: tablestore.PrefixEnd(workPlaces), Class: tablestore.RowRange,
-		}, maxPlaces)
+		err = s.countPlaces(ctx, lock, place, limit, full)
 	}
-	others = slices.DeleteFunc(others, func(place tablestore.Entity) bool { return place.RowKey == mine })
+	if err != nil && took {
+		err = errors.Join(err, s.leavePlace(ctx, ledger, work))
+	}
+	if err != nil {
+		return false, fmt.Errorf("take a place for %s: %w", work, err)
+	}
+	return took, nil
+}
+
+// countPlaces returns full when so many other places of a ledger are taken.
+func (s *Store) countPlaces(ctx context.Context, lock *ledgerLock, mine tablestore.Entity, limit int64, full error) error {
+	others, err := s.quotas.First(ctx, tablestore.Query{
+		PartitionKey: mine.PartitionKey, RowFrom: workPlaces, RowTo: tablestore.PrefixEnd(workPlaces), Class: tablestore.RowRange,
+	}, maxPlaces)
+	others = slices.DeleteFunc(others, func(place tablestore.Entity) bool { return place.RowKey == mine.RowKey })
 	if err == nil && int64(len(others)) >= limit && time.Since(lock.swept) >= sweepEvery {
 		lock.swept = time.Now()
 		others, err = s.sweep(ctx, others)
 	}
-	if err != nil {
-		return fmt.Errorf("take a place for %s: %w", work, err)
+	if err == nil && int64(len(others)) >= limit {
+		err = full
 	}
-	if int64(len(others)) >= limit {
-		return cmp.Or(s.leavePlace(ctx, ledger, work), full)
-	}
-	return nil
+	return err
 }
 
-// leavePlace gives a place back. Safe to repeat.
+// leavePlace gives a place back, also when the caller has stopped waiting. Safe to repeat.
 func (s *Store) leavePlace(ctx context.Context, ledger string, work workflow.Key) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTime)
+	defer cancel()
 	err := s.quotas.Delete(ctx, ledger, workPlaces+work.ItemID(), tablestore.AnyETag)
 	if err != nil && !errors.Is(err, tablestore.ErrNotFound) {
 		return fmt.Errorf("give back the place of %s: %w", work, err)

@@ -315,6 +315,58 @@ func TestQuotaOfClips(t *testing.T) {
 	}
 }
 
+// A request that was cut off, or refused by another process, may leave its place. A repetition
+// of it is counted all the same.
+func TestAPlaceThatWasLeftIsNoPermission(t *testing.T) {
+	t.Parallel()
+	a, out := opened(t), &outgoing{}
+	s := videostore.New(a, out)
+	id := finished(t, s, out)
+	s.SetLimits(videostore.Limits{Owner: videostore.Quota{Clips: 1}})
+	if _, err := s.RequestClip(t.Context(), clipOf(id, 1), "ann"); err != nil {
+		t.Fatal(err)
+	}
+	next := clipOf(id, 2)
+	quotas := tablestore.New(a, videostore.QuotasTable)
+	if _, err := quotas.Insert(t.Context(), tablestore.Entity{PartitionKey: "ann", RowKey: "WORK:" + next.ItemID()}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		_, err := s.RequestClip(t.Context(), next, "ann")
+		refusedFor(t, err, videostore.QuotaClips, 0)
+	}
+}
+
+// An index step that read a mark before it was renewed does not say that the newer work is
+// followed: what was reserved for that would stay counted.
+func TestARenewedMarkIsNotIndexed(t *testing.T) {
+	t.Parallel()
+	s := videostore.New(opened(t), &outgoing{})
+	rec, err := s.Create(t.Context(), ownedBy("ann", 100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func() videostore.Inflight {
+		mark, err := s.InflightMark(t.Context(), rec.Video.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return mark
+	}
+	before, at := read(), time.Now().UTC().Truncate(time.Second)
+	if err := s.MarkInflight(t.Context(), rec.Video); err != nil {
+		t.Fatal(err)
+	}
+	for _, mark := range []videostore.Inflight{before, read()} {
+		if err := s.MarkIndexed(t.Context(), mark, at); err != nil {
+			t.Fatal(err)
+		}
+		if done := read().Indexed.Equal(at); done == (mark.ETag == before.ETag) {
+			t.Errorf("indexed: %v, by the mark that was renewed: %v", done, mark.ETag == before.ETag)
+		}
+	}
+}
+
 // An owner's videos are listed newest first, whatever the owner is called.
 func TestOwned(t *testing.T) {
 	t.Parallel()

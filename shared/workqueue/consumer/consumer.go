@@ -70,13 +70,17 @@ func New(queues *workqueue.Queues, options Options) (*Consumer, error) {
 func (c *Consumer) Run(ctx context.Context) {
 	var loops sync.WaitGroup
 	c.breakers.ctx = ctx
-	c.refresh(ctx)
+	known := c.refresh(ctx)
 	loops.Go(func() {
 		for ctx.Err() == nil {
+			pause := c.options.RefreshPolicy
+			if !known {
+				pause = min(pause, unknownPause)
+			}
 			select {
 			case <-ctx.Done():
-			case <-time.After(spread(c.options.RefreshPolicy)):
-				c.refresh(ctx)
+			case <-time.After(spread(pause)):
+				known = c.refresh(ctx)
 			}
 		}
 	})
@@ -92,7 +96,9 @@ func (c *Consumer) Run(ctx context.Context) {
 
 // refresh reads every queue's length and policy with one request each, and raises the
 // visibility timeout when deletes came late (paper row Q16d). Lanes that sleep are skipped.
-func (c *Consumer) refresh(ctx context.Context) {
+// known is false when one could not be read: nothing is received from a queue before it was.
+func (c *Consumer) refresh(ctx context.Context) (known bool) {
+	known = true
 	for _, l := range c.pollers {
 		if l.sleeping() {
 			l.count(func(s *QueueStats) { s.Length = 0 })
@@ -100,8 +106,10 @@ func (c *Consumer) refresh(ctx context.Context) {
 		}
 		if err := refreshPoller(ctx, l); err != nil && ctx.Err() == nil {
 			c.log.Warn("cannot refresh the queue's policy", "queue", l.queue.Name(), "error", err)
+			known = false
 		}
 	}
+	return known
 }
 
 func refreshPoller(ctx context.Context, l *queuePoller) error {
@@ -117,5 +125,8 @@ func refreshPoller(ctx context.Context, l *queuePoller) error {
 	}
 	return l.queue.Tune(ctx)
 }
+
+// unknownPause is the pause before queues are asked again of which one could not be read.
+const unknownPause = 3 * time.Second
 
 const refreshTimeout = 10 * time.Second // retries could last longer than an outage

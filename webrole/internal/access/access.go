@@ -1,8 +1,8 @@
 // Package access authorizes requests, to the API, pages, playback and operations alike. The
 // caller is an Identity, which an Authenticator finds out; what is requested is an
-// Action, which rules.go has for every route; and May decides. A fork
-// that signs people in its own way brings another Authenticator. One that has other
-// roles changes May and the table, and nothing else.
+// Action, which rules.go tells of a route; and May decides. A fork that signs people in its
+// own way brings another Authenticator. One that has other roles changes May and the table,
+// and nothing else.
 //
 // Next: webrole/internal/access/rules.go, the table.
 package access

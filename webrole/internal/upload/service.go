@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -188,9 +189,10 @@ func (s *Service) putParts(ctx context.Context, rec videostore.Record, r io.Read
 	for _, p := range held {
 		there[p.Number] = p
 	}
-	buffer := make([]byte, min(size, l.PartBytes))
+	buffer, _ := buffers.Get().(*[]byte)
+	defer buffers.Put(buffer)
 	for n := range l.Count() {
-		content := buffer[:l.Range(n).Length]
+		content := (*buffer)[:l.Range(n).Length]
 		if _, err := io.ReadFull(r, content); err != nil {
 			return rec, cutOff(err)
 		}
@@ -225,6 +227,10 @@ func (s *Service) putPart(ctx context.Context, id video.ID, l sourceparts.Layout
 
 // MinMemory is the least that New takes for the buffers of all uploads, in bytes: one part.
 const MinMemory = sourceparts.PartBytes
+
+// buffers are used again: those of clients that come and leave would be memory that nothing
+// bounds until it is collected.
+var buffers = sync.Pool{New: func() any { return new(make([]byte, MinMemory)) }}
 
 // bufferWait is how long an upload waits for its buffer before it is refused.
 const bufferWait = 2 * time.Second

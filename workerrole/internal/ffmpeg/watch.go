@@ -89,6 +89,7 @@ func watchStarved(pid int, pause, most time.Duration, moved func() int64, alive 
 	moves, base := int64(-1), time.Duration(0)
 	return every(pause, func() {
 		wants, used := processorOf(pid)
+		base = min(base, used) // threads that ended take their time with them
 		if n := moved(); n != moves {
 			moves, base = n, used
 		} else if wants && used-base < most {

@@ -28,6 +28,10 @@ type Index struct{ Needs }
 // Run implements pipeline.Step.
 func (s Index) Run(ctx context.Context, w *pipeline.Work) (none videostore.Commit, _ error) {
 	id := w.Key.ID
+	mark, err := s.Videos.InflightMark(ctx, id)
+	if err != nil {
+		return none, err
+	}
 	var seen []time.Time // UpdatedAt of the METAs that were read
 	current := func(ctx context.Context) (video.Video, bool, error) {
 		rec, err := s.Videos.Get(ctx, id)
@@ -50,7 +54,7 @@ func (s Index) Run(ctx context.Context, w *pipeline.Work) (none videostore.Commi
 	}
 	// All have followed the oldest META at least. While META is newer, the reconciler
 	// sends the item again if its message is lost.
-	return none, s.Videos.MarkIndexed(ctx, id, slices.MinFunc(seen, time.Time.Compare))
+	return none, s.Videos.MarkIndexed(ctx, mark, slices.MinFunc(seen, time.Time.Compare))
 }
 
 // waitIfBusy snoozes the item when another run for the same video, in progress or

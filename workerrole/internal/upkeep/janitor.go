@@ -135,7 +135,9 @@ func (j *Janitor) named(ctx context.Context, owner string) (prefixes, error) {
 	for generation, over := range over {
 		if !over {
 			for _, p := range view.Previewed(generation) {
-				kept = append(kept, path.Dir(p.Pictures.Renditions[0].Blob)+"/") // with its sound
+				for _, r := range p.Pictures.Renditions {
+					kept = append(kept, path.Dir(r.Blob)+"/") // with its sound
+				}
 			}
 			continue
 		}

@@ -430,9 +430,7 @@ func TestWhatKeysWroteIsRemoved(t *testing.T) {
 	if rec, err = b.videos.Get(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.videos.MarkIndexed(t.Context(), id, rec.Video.UpdatedAt); err != nil {
-		t.Fatal(err)
-	}
+	b.indexed(t, id, rec.Video.UpdatedAt)
 	late := put(old, 1, "cd")
 	left("complete, and keys still write", append(slices.Clone(rest), late)...)
 	b.rec.KeyLife = 0
