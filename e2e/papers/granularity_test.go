@@ -11,12 +11,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/duplicates"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
@@ -62,6 +64,12 @@ func TestTablesHaveTheGranularityThatTheDocsSay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	azuritetest.Eventually(t, 30*time.Second, func() error { // a step after ready writes it
+		if rows := rowsByPartition(t, account, duplicates.Table); len(rows) < len(ids) {
+			return fmt.Errorf("table %s has the partitions %v", duplicates.Table, rows)
+		}
+		return nil
+	})
 	said, full := granularities(t), 0
 	for _, table := range provision.Tables {
 		rows := rowsByPartition(t, account, table)
