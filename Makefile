@@ -4,7 +4,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .PHONY: help differential demo register up down check test test-all test-partitions lint fmt generate bench burst partition-stress soak soak-mutations mutations fuzz docs-check build images test-deploy scene scenario bootstrap fork clean
 
-MODULES := ./shared/... ./webrole/... ./workerrole/... ./e2e/...
+MODULES := ./shared/... ./shared/azq/... ./shared/azstore/... ./webrole/... ./workerrole/... ./e2e/...
 export TESTFLAGS
 
 # Extra flags for every `go test`, such as -v or -run.
@@ -50,7 +50,7 @@ test-all: ## that, and what docs/testing.md says it leaves out: for the night, a
 COUNTING := TestImportOfAWholeField|TestThePapersExample|TestThePapersRace|TestMoments|TestFinishInAVideo|TestImportIsWholeTransactions|TestTheRareWordDecidesTheCost|TestQueryClasses
 test-partitions: ## tests of shared, both roles and crashes, with tables behind a model of Azure's partition servers (T10)
 	@scripts/bootstrap test
-	@scripts/gorun emulator -partitions go test -count=1 -p 1 -timeout 30m -skip '^($(COUNTING)|TestBurstWithoutWorkers)$$' $(TESTFLAGS) ./shared/... ./webrole/... ./workerrole/... ./e2e/crash
+	@scripts/gorun emulator -partitions go test -count=1 -p 1 -timeout 30m -skip '^($(COUNTING)|TestBurstWithoutWorkers)$$' $(TESTFLAGS) ./shared/... ./shared/azq/... ./shared/azstore/... ./webrole/... ./workerrole/... ./e2e/crash
 
 N ?= 200
 differential: ## N films as people have them, drawn anew: does what comes out have what one pass of ffmpeg shows? SEED=S for those from a seed on

@@ -45,7 +45,7 @@ func in(importPath, tree string) bool {
 func goList(t *testing.T) []goPackage {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Name,Imports,TestImports,XTestImports,Deps",
-		"./shared/...", "./webrole/...", "./workerrole/...", "./e2e/...")
+		"./shared/...", "./shared/azq/...", "./shared/azstore/...", "./webrole/...", "./workerrole/...", "./e2e/...")
 	cmd.Dir = ".."
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -89,7 +89,7 @@ func TestArchitectureImportsPointOneWay(t *testing.T) {
 		{"early work can be left out: only the mains register it", "webrole/internal", "", tree("shared/early")},
 		{"early work can be left out: only the mains register it", "workerrole/internal", "", tree("shared/early")},
 		{"only one package drives ffmpeg", "", "workerrole/internal/ffmpeg", module("github.com/u2takey/ffmpeg-go")},
-		{"only one package knows about credentials", "", "shared/azstorage", module("github.com/Azure/azure-sdk-for-go/sdk/azidentity")},
+		{"only one package knows about credentials", "", "shared/azstore", module("github.com/Azure/azure-sdk-for-go/sdk/azidentity")},
 	}
 	for _, p := range goList(t) {
 		for _, rule := range rules {
@@ -111,31 +111,32 @@ func tree(names ...string) func(string) bool {
 	}
 }
 
-func module(name string) func(string) bool {
-	return func(path string) bool { return path == name || strings.HasPrefix(path, name+"/") }
+func module(names ...string) func(string) bool {
+	return func(path string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { return path == name || strings.HasPrefix(path, name+"/") })
+	}
 }
 
-// The queue runtime can be taken along: it is made of these packages of ours and of
-// no other, so it knows nothing of videos (docs/take-the-runtime.md).
-func TestArchitectureRuntimeStandsAlone(t *testing.T) {
+// The storage kit and the queue runtime are libraries: they know nothing of the product,
+// and bring no exporter and no web framework.
+func TestArchitectureLibrariesStandAlone(t *testing.T) {
 	t.Parallel()
-	own := tree("shared/product", // one name, which make fork changes
-		"shared/settings", "shared/storable", "shared/workitem", "shared/workqueue", "shared/azstorage", "shared/blobstore", "shared/tablestore")
-	support := tree("shared/testkit")
+	floors := []struct{ library, own func(string) bool }{
+		{tree("shared/azstore"), tree("shared/azstore")},
+		{tree("shared/azq"), tree("shared/azq", "shared/azstore")},
+	}
+	heavy := module("go.opentelemetry.io/otel/exporters", "go.opentelemetry.io/otel/sdk", "github.com/gin-gonic/gin", "github.com/prometheus")
 	seen := 0
 	for _, p := range goList(t) {
-		if !own(p.ImportPath) {
-			continue
-		}
-		seen++
-		needs := p.allImports()
-		if !strings.HasSuffix(p.ImportPath, "test") {
-			needs = append(needs, p.Deps...)
-		}
-		for _, path := range needs {
-			tests := !slices.Contains(p.Deps, path) || strings.HasSuffix(p.ImportPath, "test")
-			if strings.HasPrefix(path, root) && !own(path) && !(tests && support(path)) {
-				t.Errorf("%s needs %s, which is not part of the runtime", p.ImportPath, path)
+		for _, floor := range floors {
+			if !floor.library(p.ImportPath) {
+				continue
+			}
+			seen++
+			for _, path := range slices.Concat(p.allImports(), p.Deps) {
+				if strings.HasPrefix(path, root) && !floor.own(path) || slices.Contains(p.Deps, path) && heavy(path) {
+					t.Errorf("%s needs %s, which is no part of the library", p.ImportPath, path)
+				}
 			}
 		}
 	}
@@ -156,7 +157,7 @@ func TestArchitectureBinariesHoldNoTestSupport(t *testing.T) {
 		for _, dep := range p.Deps {
 			base := dep[strings.LastIndex(dep, "/")+1:]
 			ours := strings.HasPrefix(dep, root) && strings.HasSuffix(base, "test")
-			kit := in(dep, "shared/testkit") && !in(p.ImportPath, "e2e")
+			kit := tree("shared/testkit", "shared/azstore/azurite", "shared/azstore/inject")(dep) && !in(p.ImportPath, "e2e")
 			if ours || kit || dep == "testing" {
 				t.Errorf("%s would contain %s", p.ImportPath, dep)
 			}

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/provision"
-	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 var (
@@ -120,7 +120,7 @@ func TestDocsEveryTableSaysItsGranularity(t *testing.T) {
 			said[table[1]] = true
 		}
 	}
-	for _, table := range append([]string{workqueue.PoisonTable}, provision.Tables...) {
+	for _, table := range append([]string{azq.PoisonTable}, provision.Tables...) {
 		if !said[table] {
 			t.Errorf("docs/data-model.md does not say the granularity of table %s", table)
 		}

@@ -16,7 +16,7 @@ import (
 )
 
 // besideFile is a link to something of the repository with the code that follows
-// it directly: [lease.go](../shared/workqueue/lease.go): `Renew`, `Complete`.
+// it directly: [lease.go](../shared/azq/lease.go): `Renew`, `Complete`.
 var (
 	besideFile = regexp.MustCompile("\\]\\(([^)\\s:#]+)\\):?\\s*((?:`[^`\n]+`(?:\\s\\([^)]*\\))?(?:,?\\s+(?:and\\s+)?)?)+)")
 	lineLink   = regexp.MustCompile(`\[([^\]]*)\]\(([^)\s:#]+)#L([0-9]+)(?:-L([0-9]+))?\)`)
@@ -165,13 +165,13 @@ func TestDocsSymbolsExist(t *testing.T) {
 func TestDocsSymbolCheckFindsMistakes(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]int{
-		"[keys.go](../shared/tablestore/keys.go): `Pad`, `Join`; [meter.go](../shared/tablestore/meter.go) `Meter.Requests`.": 0,
-		"[keys.go](../shared/tablestore/keys.go): `Pad`, `NoSuchThing`.":                                                      1,
-		"[keys.go](../shared/tablestore/keys.go): `Meter`.":                                                                   1,
-		"[tablestore](../shared/tablestore): `Meter.Pad`.":                                                                    1,
-		"[`InvertedTime`](../shared/tablestore/keys.go#L1)":                                                                   1,
-		"[here](../shared/tablestore/keys.go#L1)":                                                                             1,
-		"[`Pad`](../shared/tablestore/keys.go#L99999)":                                                                        1,
+		"[keys.go](../shared/azstore/tablestore/keys.go): `Pad`, `Join`; [meter.go](../shared/azstore/tablestore/meter.go) `Meter.Requests`.": 0,
+		"[keys.go](../shared/azstore/tablestore/keys.go): `Pad`, `NoSuchThing`.":                                                              1,
+		"[keys.go](../shared/azstore/tablestore/keys.go): `Meter`.":                                                                           1,
+		"[tablestore](../shared/azstore/tablestore): `Meter.Pad`.":                                                                            1,
+		"[`InvertedTime`](../shared/azstore/tablestore/keys.go#L1)":                                                                           1,
+		"[here](../shared/azstore/tablestore/keys.go#L1)":                                                                                     1,
+		"[`Pad`](../shared/azstore/tablestore/keys.go#L99999)":                                                                                1,
 	} {
 		if got := mistakes(t, "docs/page.md", line); len(got) != want {
 			t.Errorf("%s: %q, want %d mistakes", line, got, want)

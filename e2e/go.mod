@@ -8,6 +8,8 @@ require (
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.22.1
 	github.com/cutroom/cutroom/shared v0.0.0-00010101000000-000000000000
+	github.com/cutroom/cutroom/shared/azq v0.0.0-00010101000000-000000000000
+	github.com/cutroom/cutroom/shared/azstore v0.0.0-00010101000000-000000000000
 	github.com/golang-jwt/jwt/v5 v5.3.1
 	github.com/google/go-cmp v0.7.0
 	github.com/schollz/progressbar/v3 v3.19.1
@@ -61,4 +63,8 @@ require (
 	golang.org/x/text v0.43.0 // indirect
 )
 
-replace github.com/cutroom/cutroom/shared => ../shared
+replace (
+	github.com/cutroom/cutroom/shared => ../shared
+	github.com/cutroom/cutroom/shared/azq => ../shared/azq
+	github.com/cutroom/cutroom/shared/azstore => ../shared/azstore
+)

@@ -16,12 +16,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workitem"
-	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/board"
 )
@@ -155,7 +154,7 @@ func TestBoardShowsAMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	register := workers.New(s.account)
-	w := workers.Worker{Name: "w", StartedAt: time.Now().UTC(), SeenAt: time.Now().UTC(), Pools: map[string]int{"light": 2}, Queues: map[string]workers.Count{}, Busy: []consumer.Running{{
+	w := workers.Worker{Name: "w", StartedAt: time.Now().UTC(), SeenAt: time.Now().UTC(), Pools: map[string]int{"light": 2}, Queues: map[string]workers.Count{}, Busy: []azq.Running{{
 		Delivery: leases[0].Delivery, Queue: workflow.Probe, Step: item.Step, Subject: item.Subject, Deadline: leases[0].Deadline(),
 		Item: item.ID, Renewals: 3,
 	}}}
@@ -230,7 +229,7 @@ func TestBoardSaysThatABreakerIsOpen(t *testing.T) {
 	}
 	const reason, state, well = "503 <ServerBusy>", "<td>trouble with blob: 503 &lt;ServerBusy&gt;</td>", "<td>working</td>"
 	since, trouble := time.Now().UTC().Truncate(time.Second), "trouble with blob: "+reason
-	beat(workers.Worker{Name: "sick", Trouble: trouble, Breakers: []consumer.BreakerStats{{Dependency: "blob", State: "open", Since: since, Reason: reason}}})
+	beat(workers.Worker{Name: "sick", Trouble: trouble, Breakers: []azq.BreakerStats{{Dependency: "blob", State: "open", Since: since, Reason: reason}}})
 	l.sees("the open breaker", func(l *looker) bool {
 		w := l.workers["sick"]
 		return cmp.Equal(w.Breakers, []api.BoardBreaker{{Dependency: "blob", State: "open", Since: since, Reason: reason}}) && w.Trouble == trouble
@@ -253,7 +252,7 @@ func TestBoardHasOneReader(t *testing.T) {
 	tap := azuritetest.NewTap(t)
 	s := startOps(t, map[string]string{"AZURE_STORAGE_CONNECTION_STRING": tap.ConnectionString()})
 	for _, spec := range s.queues.Specs() { // every lane is busy: the dearest board
-		item, err := workitem.New(spec.Steps[0], string(video.NewID()), spec.Name, nil)
+		item, err := azq.NewItem(spec.Steps[0], string(video.NewID()), spec.Name, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

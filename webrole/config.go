@@ -13,13 +13,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/settings"
 	"github.com/cutroom/cutroom/shared/logging"
 	"github.com/cutroom/cutroom/shared/price"
-	"github.com/cutroom/cutroom/shared/settings"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/middleware"
 	"github.com/cutroom/cutroom/webrole/internal/scaling"
@@ -29,11 +29,11 @@ import (
 // config is everything that the environment decides. Every variable is in
 // docs/configuration.md with its unit, default and range.
 type config struct {
-	Storage   azstorage.Config
-	Queues    []workqueue.Spec // with the visibilities of CUTROOM_VISIBILITY
-	Addr      string           // WEBROLE_ADDR: public listener
-	AdminAddr string           // WEBROLE_ADMIN_ADDR: metrics, profiles, operations
-	Instance  string           // CUTROOM_INSTANCE: echoed, so that a starter knows its own child
+	Storage   azstore.Config
+	Queues    []azq.Spec // with the visibilities of CUTROOM_VISIBILITY
+	Addr      string     // WEBROLE_ADDR: public listener
+	AdminAddr string     // WEBROLE_ADMIN_ADDR: metrics, profiles, operations
+	Instance  string     // CUTROOM_INSTANCE: echoed, so that a starter knows its own child
 
 	Token     string             // WEBROLE_TOKEN: needed on any address but loopback
 	Anonymous bool               // WEBROLE_ANONYMOUS: without token or key one is a viewer
@@ -109,8 +109,8 @@ func loadConfig(getenv func(string) string) (config, error) {
 		DrainTimeout: env.Duration("WEBROLE_DRAIN_TIMEOUT", 20*time.Second, 0, 10*time.Minute),
 		Prices:       settings.Parse(&env, "WEBROLE_PRICES", price.Parse),
 		Lab:          settings.Parse(&env, "CUTROOM_LAB", labAddress),
-		Queues: settings.Parse(&env, "CUTROOM_VISIBILITY", func(text string) ([]workqueue.Spec, error) {
-			return workqueue.WithVisibility(workflow.Specs, text)
+		Queues: settings.Parse(&env, "CUTROOM_VISIBILITY", func(text string) ([]azq.Spec, error) {
+			return azq.WithVisibility(workflow.Specs, text)
 		}),
 	}
 	// On loopback there is no load balancer that would have to notice.
@@ -122,7 +122,7 @@ func loadConfig(getenv func(string) string) (config, error) {
 	cfg.DrainDelay = env.Duration("WEBROLE_DRAIN_DELAY", delay, 0, time.Minute)
 	_, log := logging.New(io.Discard, getenv) // main has it
 	var storage error
-	cfg.Storage, storage = azstorage.ConfigFromEnv(getenv)
+	cfg.Storage, storage = azstore.ConfigFromEnv(getenv)
 	cfg.check(func(name, format string, args ...any) { env.Bad(name, fmt.Errorf(format, args...)) })
 	return cfg, errors.Join(env.Err(), log, storage)
 }
@@ -259,7 +259,7 @@ func (c config) checkSignIn(bad func(name, format string, args ...any)) {
 // LogValue is what the log shows at the start: what is in force, without secrets.
 func (c config) LogValue() slog.Value {
 	return slog.GroupValue(
-		slog.Any("storage", c.Storage), slog.String("visibility", workqueue.Visibilities(c.Queues)),
+		slog.Any("storage", c.Storage), slog.String("visibility", azq.Visibilities(c.Queues)),
 		slog.String("address", c.Addr), slog.String("admin", c.AdminAddr), slog.Bool("token", c.Token != ""), slog.Bool("anonymous", c.Anonymous), slog.Int("playbackKeys", len(c.Links.Keys)), slog.String("issuer", c.SignIn.Issuer),
 		slog.Any("hosts", c.Hosts), slog.Any("origins", c.Origins), slog.Any("rate", c.Rate), slog.Any("proxies", c.Proxies), slog.Bool("publicOps", c.PublicOps), slog.Any("opsFrom", c.OpsFrom), slog.Any("limits", c.Limits),
 		slog.Any("prices", c.Prices), slog.Any("scaling", c.Scaling),

@@ -3,9 +3,12 @@ module github.com/cutroom/cutroom/webrole
 go 1.26.0
 
 require (
+	github.com/Azure/azure-sdk-for-go/sdk/azcore v1.23.3
 	github.com/coreos/go-oidc/v3 v3.21.0
 	github.com/cutroom/cutroom/docs v0.0.0-00010101000000-000000000000
 	github.com/cutroom/cutroom/shared v0.0.0-00010101000000-000000000000
+	github.com/cutroom/cutroom/shared/azq v0.0.0-00010101000000-000000000000
+	github.com/cutroom/cutroom/shared/azstore v0.0.0-00010101000000-000000000000
 	github.com/evanw/esbuild v0.28.2
 	github.com/getkin/kin-openapi v0.152.0
 	github.com/gin-gonic/gin v1.12.0
@@ -31,7 +34,6 @@ require (
 )
 
 require (
-	github.com/Azure/azure-sdk-for-go/sdk/azcore v1.23.3 // indirect
 	github.com/Azure/azure-sdk-for-go/sdk/azidentity v1.15.0 // indirect
 	github.com/Azure/azure-sdk-for-go/sdk/data/aztables v1.4.1 // indirect
 	github.com/Azure/azure-sdk-for-go/sdk/internal v1.13.0 // indirect
@@ -115,4 +117,6 @@ tool github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen
 replace (
 	github.com/cutroom/cutroom/docs => ../docs
 	github.com/cutroom/cutroom/shared => ../shared
+	github.com/cutroom/cutroom/shared/azq => ../shared/azq
+	github.com/cutroom/cutroom/shared/azstore => ../shared/azstore
 )

@@ -22,19 +22,19 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/sourceparts"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
 func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: azstorage.RedactAttr})))
+	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: azstore.RedactAttr})))
 	azuritetest.Main(m)
 }
 
@@ -43,10 +43,10 @@ func TestMain(m *testing.M) {
 type server struct {
 	t             *testing.T
 	public, admin string // "http://127.0.0.1:…"
-	account       *azstorage.Account
+	account       *azstore.Account
 	blobs         *blobstore.Store
 	videos        *videostore.Store
-	queues        *workqueue.Queues
+	queues        *azq.Queues
 	client        *http.Client
 	stop          func() // what SIGTERM does
 	role          *role
@@ -56,7 +56,7 @@ type server struct {
 func start(t *testing.T, variables map[string]string) *server {
 	t.Helper()
 	prefix := azuritetest.Prefix()
-	account := azuritetest.AccountWith(t, func(c *azstorage.Config) { c.Prefix = prefix })
+	account := azuritetest.AccountWith(t, func(c *azstore.Config) { c.Prefix = prefix })
 	env := map[string]string{
 		"AZURE_STORAGE_CONNECTION_STRING": azuritetest.ConnectionString(t), "CUTROOM_PREFIX": prefix,
 		"WEBROLE_ADDR": "127.0.0.1:0", "WEBROLE_ADMIN_ADDR": "127.0.0.1:0", "WEBROLE_DRAIN_TIMEOUT": "2s",
@@ -76,7 +76,7 @@ func start(t *testing.T, variables map[string]string) *server {
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- role.serve(ctx) }()
-	queues := workqueue.OpenAll(account, workflow.Specs)
+	queues := azq.OpenAll(account, workflow.Specs)
 	s := &server{
 		t: t, public: address(role.public.Addr().String()), admin: address(role.admin.Addr().String()), account: account,
 		blobs: blobstore.New(account), videos: videostore.New(account, queues), queues: queues,

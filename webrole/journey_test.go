@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -121,7 +121,7 @@ func TestCostIsWhatWasCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Usage = func() videostore.Usage {
-			return videostore.Usage{Requests: map[azstorage.RequestKind]int{"blob.read": 50}, Sent: 2e6, Received: 7, CPU: 100}
+			return videostore.Usage{Requests: map[azstore.RequestKind]int{"blob.read": 50}, Sent: 2e6, Received: 7, CPU: 100}
 		}
 		return c
 	}

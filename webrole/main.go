@@ -15,22 +15,22 @@ import (
 
 	"github.com/cutroom/cutroom/shared/apikeys"
 	"github.com/cutroom/cutroom/shared/audit"
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/early"
 	"github.com/cutroom/cutroom/shared/process"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
-	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/tracing"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/board"
 	"github.com/cutroom/cutroom/webrole/internal/httpapi"
@@ -67,14 +67,14 @@ func run(ctx context.Context, getenv func(string) string) error {
 func open(ctx context.Context, cfg config) (*role, error) {
 	measured := newMetrics()
 	measured.storage.Configure(&cfg.Storage)
-	account, err := azstorage.Open(cfg.Storage)
+	account, err := azstore.Open(cfg.Storage)
 	if err != nil {
 		return nil, err
 	}
 	if err := workflow.Check(cfg.Queues); err != nil {
 		return nil, err
 	}
-	queues := workqueue.OpenAll(account, cfg.Queues)
+	queues := azq.OpenAll(account, cfg.Queues)
 	if err := provision.Await(ctx, account, queues, cfg.Addr, cfg.AdminAddr); err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 		Races: registrations.New(account), Views: views.New(account),
 		Workers: register, Keys: keys, Trail: trail, Queues: queues, Board: shown, Prices: cfg.Prices, Links: cfg.Links,
 		Unreadable: tablestore.OpenUnreadable(account),
-		OpenQueue:  func(spec workqueue.Spec) *workqueue.Queue { return workqueue.Open(account, spec) },
+		OpenQueue:  func(spec azq.Spec) *azq.Queue { return azq.Open(account, spec) },
 	})
 	if err != nil {
 		return nil, err

@@ -14,12 +14,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/sourceparts"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
@@ -355,8 +355,8 @@ func TestTwoClientsSendParts(t *testing.T) {
 		t.Error("the source is a mixture")
 	}
 	n := 0 // four who complete at once fill lane 0
-	for lane := range workqueue.Lanes {
-		n += s.messages(workqueue.LaneName(workflow.Probe, lane))
+	for lane := range azq.Lanes {
+		n += s.messages(azq.LaneName(workflow.Probe, lane))
 	}
 	if n != 1 {
 		t.Errorf("%d probe messages, want 1", n)

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 )
 
 // TestReadinessAsksOnce: however many ask, and no matter which of them leaves, storage is

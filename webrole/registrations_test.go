@@ -16,11 +16,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/registrations"
-	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
-	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
@@ -379,10 +379,10 @@ func TestTablesAreAwayForAStartList(t *testing.T) {
 	}
 	const john = `[{"bib":90001,"name":"John","sex":"M","age":55}]`
 	for _, fault := range []inject.Fault{inject.ServerBusy, inject.Reset} {
-		outage.Begin(inject.Burst{Service: azstorage.Tables, Fault: fault})
+		outage.Begin(inject.Burst{Service: azstore.Tables, Fault: fault})
 		away(s.register(newYork, john))
 		outage.Calm()
-		if outage.Met(azstorage.Tables, fault) == 0 {
+		if outage.Met(azstore.Tables, fault) == 0 {
 			t.Errorf("fault %s was met by no request", fault)
 		}
 		if got := stored(); len(got) > 0 {
@@ -417,7 +417,7 @@ func TestTablesAreAwayForAStartList(t *testing.T) {
 		_, err := rows.Get(t.Context(), newYork, "GUARD:00001")
 		return err
 	})
-	outage.Begin(inject.Burst{Service: azstorage.Tables, Fault: inject.ServerBusy})
+	outage.Begin(inject.Burst{Service: azstore.Tables, Fault: inject.ServerBusy})
 	_, _ = send.Write(whole[later:]) // an answer may come before it is read
 	_ = send.Close()
 	a, ok := <-answered

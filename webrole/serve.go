@@ -19,7 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/cutroom/cutroom/shared/audit"
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
@@ -45,7 +45,7 @@ const instanceHeader = "X-Cutroom-Instance"
 // role is a web role: what its listeners show, and the listeners once they are open.
 type role struct {
 	cfg           config
-	account       *azstorage.Account
+	account       *azstore.Account
 	api           *httpapi.Server
 	pages         *page.Pages
 	playback      *playback.Service
@@ -274,7 +274,7 @@ func (r *readiness) check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout)
 	defer cancel()
 	r.err = nil
-	if err := r.probe(azstorage.WithoutRetry(ctx)); err != nil {
+	if err := r.probe(azstore.WithoutRetry(ctx)); err != nil {
 		slog.WarnContext(ctx, "storage does not answer", "error", err)
 		r.err = errNoAnswer
 	}

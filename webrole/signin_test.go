@@ -24,7 +24,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )

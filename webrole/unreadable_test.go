@@ -17,16 +17,16 @@ import (
 
 	"github.com/cutroom/cutroom/shared/apikeys"
 	"github.com/cutroom/cutroom/shared/audit"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
-	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/shared/workers"
-	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
@@ -92,12 +92,12 @@ var lists = []struct {
 	{"getRegistration", "/events/{event}/registrations/7", []damage{{registrations.Table, "VIDEO:", 1}, {videostore.VideosTable, "{id} META", 1}}},
 	{"listQueues", "/ops/queues", nil},
 	{"peekQueue", "/ops/queues/probe/messages", nil},
-	{"listPoison", "/ops/poison", []damage{{workqueue.PoisonTable, "probe second", 1}}},
+	{"listPoison", "/ops/poison", []damage{{azq.PoisonTable, "probe second", 1}}},
 	{"listWorkers", "/ops/workers", []damage{{workers.Table, "worker second", 1}}},
 	{"listKeys", "/ops/keys", []damage{{apikeys.Table, "{key} KEY", 1}}},
 	// The reader of the board goes on for a moment, so nothing but the board follows.
-	{"getScale", "/ops/scale", []damage{{workers.Table, "worker second", changes}, {workqueue.PoisonTable, "probe second", changes}}},
-	{"watchBoard", "/ops/events", []damage{{workers.Table, "worker second", changes}, {workqueue.PoisonTable, "probe second", changes}}},
+	{"getScale", "/ops/scale", []damage{{workers.Table, "worker second", changes}, {azq.PoisonTable, "probe second", changes}}},
+	{"watchBoard", "/ops/events", []damage{{workers.Table, "worker second", changes}, {azq.PoisonTable, "probe second", changes}}},
 	{"listUnreadable", "/ops/unreadable", []damage{{tablestore.UnreadableTable, "^workers ", changes}}},
 }
 
@@ -206,7 +206,7 @@ func newLibrary(t *testing.T, wire *azuritetest.Wire) *library {
 		if err := register.Beat(t.Context(), workers.Worker{Name: name, SeenAt: time.Now().Add(time.Hour)}); err != nil {
 			t.Fatal(err)
 		}
-		w.write(workqueue.PoisonTable, tablestore.Entity{PartitionKey: "probe", RowKey: name, Props: map[string]any{"Reason": "test", "Text": []byte("x"), "Inserted": time.Now(), "PoisonedAt": time.Now()}})
+		w.write(azq.PoisonTable, tablestore.Entity{PartitionKey: "probe", RowKey: name, Props: map[string]any{"Reason": "test", "Text": []byte("x"), "Inserted": time.Now(), "PoisonedAt": time.Now()}})
 		w.write(workers.Table, tablestore.Entity{PartitionKey: "worker", RowKey: "strange " + name, Props: map[string]any{"Doc": "{"}})
 	}
 	var keys []string

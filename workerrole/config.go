@@ -15,21 +15,21 @@ import (
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/settings"
 	"github.com/cutroom/cutroom/shared/logging"
-	"github.com/cutroom/cutroom/shared/settings"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/workerrole/internal/sandbox"
 )
 
 // config is what the environment variables say. docs/configuration.md describes each
 // with its unit, default and range.
 type config struct {
-	Storage    azstorage.Config
-	Queues     []workqueue.Spec // with the visibility timeouts of CUTROOM_VISIBILITY
-	Name       string           // of this worker, unique among all
-	Instance   string           // returned by the admin listener, so that the program that started the worker recognises it
+	Storage    azstore.Config
+	Queues     []azq.Spec // with the visibility timeouts of CUTROOM_VISIBILITY
+	Name       string     // of this worker, unique among all
+	Instance   string     // returned by the admin listener, so that the program that started the worker recognises it
 	AdminAddr  string
 	AdminToken string         // needed to read more than health, and to listen off loopback
 	Pools      map[string]int // slots by pool
@@ -49,7 +49,7 @@ type config struct {
 	PurgeLinger    time.Duration
 	DrainTimeout   time.Duration
 
-	FirstRetry, MaxTroublePause time.Duration // of consumer.Options; set by tests only
+	FirstRetry, MaxTroublePause time.Duration // of azq.Options; set by tests only
 }
 
 const defaultAdminAddr = "127.0.0.1:9091"
@@ -83,9 +83,9 @@ func loadConfig(getenv func(string) string) (config, error) {
 	}
 	_, log := logging.New(io.Discard, getenv) // main has it
 	var storage, mode error
-	cfg.Storage, storage = azstorage.ConfigFromEnv(getenv)
-	cfg.Queues = settings.Parse(&env, "CUTROOM_VISIBILITY", func(text string) ([]workqueue.Spec, error) {
-		return workqueue.WithVisibility(workflow.Specs, text)
+	cfg.Storage, storage = azstore.ConfigFromEnv(getenv)
+	cfg.Queues = settings.Parse(&env, "CUTROOM_VISIBILITY", func(text string) ([]azq.Spec, error) {
+		return azq.WithVisibility(workflow.Specs, text)
 	})
 	cfg.Pools = settings.Parse(&env, "WORKERROLE_POOLS", parsePools)
 	cfg.Sandbox, mode = sandbox.ParseMode(env.Text("WORKERROLE_SANDBOX", string(sandbox.Try)))
@@ -97,7 +97,7 @@ func loadConfig(getenv func(string) string) (config, error) {
 // LogValue is the configuration in force, without secrets, for the log.
 func (c config) LogValue() slog.Value {
 	return slog.GroupValue(
-		slog.Any("storage", c.Storage), slog.String("visibility", workqueue.Visibilities(c.Queues)),
+		slog.Any("storage", c.Storage), slog.String("visibility", azq.Visibilities(c.Queues)),
 		slog.String("admin", c.AdminAddr), slog.Bool("token", c.AdminToken != ""), slog.Any("pools", c.Pools),
 		slog.String("ffmpeg", c.FFmpeg), slog.String("ffprobe", c.FFprobe), slog.String("scratch", c.Scratch), slog.Int64("scratchFree", c.ScratchFree), slog.String("sandbox", string(c.Sandbox)),
 		slog.Duration("reconcileInterval", c.ReconcileEvery), slog.Duration("reconcileGrace", c.ReconcileGrace),
@@ -124,7 +124,7 @@ func checkAdmin(addr, token string) error {
 }
 
 // parsePools reads "light=4,heavy=2". A pool that is not named has its default. Zero
-// slots turn a pool off, for a worker that does one kind of work (Q5). consumer.New
+// slots turn a pool off, for a worker that does one kind of work (Q5). azq.NewConsumer
 // refuses a queue whose pool is missing.
 func parsePools(s string) (map[string]int, error) {
 	pools := workflow.Pools()
@@ -136,7 +136,7 @@ func parsePools(s string) (map[string]int, error) {
 	for part := range strings.SplitSeq(s, ",") {
 		name, count, _ := strings.Cut(strings.TrimSpace(part), "=")
 		n, err := strconv.Atoi(count)
-		known := slices.ContainsFunc(workflow.Specs, func(s workqueue.Spec) bool { return s.Pool == name })
+		known := slices.ContainsFunc(workflow.Specs, func(s azq.Spec) bool { return s.Pool == name })
 		if !known || err != nil || n < 0 || n > 256 {
 			problems = append(problems, fmt.Errorf("%q is not a queue's pool (light=N, heavy=N) with N from 0 to 256", part))
 			continue

@@ -8,6 +8,8 @@ require (
 	github.com/KimMachineGun/automemlimit v1.0.1
 	github.com/corona10/goimagehash v1.1.0
 	github.com/cutroom/cutroom/shared v0.0.0-00010101000000-000000000000
+	github.com/cutroom/cutroom/shared/azq v0.0.0-00010101000000-000000000000
+	github.com/cutroom/cutroom/shared/azstore v0.0.0-00010101000000-000000000000
 	github.com/elastic/go-seccomp-bpf v1.6.0
 	github.com/google/go-cmp v0.7.0
 	github.com/hashicorp/golang-lru/v2 v2.0.7
@@ -67,4 +69,8 @@ require (
 	kernel.org/pub/linux/libs/security/libcap/psx v1.2.77 // indirect
 )
 
-replace github.com/cutroom/cutroom/shared => ../shared
+replace (
+	github.com/cutroom/cutroom/shared => ../shared
+	github.com/cutroom/cutroom/shared/azq => ../shared/azq
+	github.com/cutroom/cutroom/shared/azstore => ../shared/azstore
+)

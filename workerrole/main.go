@@ -1,7 +1,7 @@
 // Command workerrole receives work items from the queues and runs their steps. Any
 // number may run: they share nothing but the storage account (paper rows Q1 and Q4).
 //
-// Next in the reading order: shared/workqueue/consumer, how a message is received, its
+// Next in the reading order: shared/azq, how a message is received, its
 // lease renewed, and settled.
 package main
 
@@ -16,8 +16,9 @@ import (
 
 	"github.com/cutroom/cutroom/shared/apikeys"
 	"github.com/cutroom/cutroom/shared/audit"
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/duplicates"
 	"github.com/cutroom/cutroom/shared/early"
@@ -31,8 +32,6 @@ import (
 	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/admin"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
@@ -64,7 +63,7 @@ func runWith(ctx context.Context, cfg config) error {
 
 	measured := newMetrics(cfg.Queues)
 	measured.storage.Configure(&cfg.Storage)
-	account, err := azstorage.Open(cfg.Storage)
+	account, err := azstore.Open(cfg.Storage)
 	if err != nil {
 		return err
 	}
@@ -72,7 +71,7 @@ func runWith(ctx context.Context, cfg config) error {
 	if err := workflow.Check(cfg.Queues); err != nil {
 		return err
 	}
-	queues := workqueue.OpenAll(account, cfg.Queues)
+	queues := azq.OpenAll(account, cfg.Queues)
 	if err := provision.Await(ctx, account, queues, cfg.AdminAddr); err != nil {
 		return err
 	}
@@ -125,7 +124,7 @@ func openSandbox(mode sandbox.Mode, log *slog.Logger) (*sandbox.Sandbox, error) 
 type role struct {
 	cfg      config
 	log      *slog.Logger
-	queues   *workqueue.Queues
+	queues   *azq.Queues
 	measured *metrics
 	held     *sandbox.Sandbox
 	scratch  *pipeline.Scratch
@@ -136,15 +135,15 @@ type role struct {
 }
 
 // consumer receives items and runs their steps.
-func (r *role) consumer(steps map[string]pipeline.Step) (*consumer.Consumer, error) {
-	handlers := map[string]consumer.Handler{}
+func (r *role) consumer(steps map[string]pipeline.Step) (*azq.Consumer, error) {
+	handlers := map[string]azq.Handler{}
 	for name, s := range steps {
 		handlers[name] = &pipeline.Runner{
 			Videos: r.Videos, Blobs: r.Blobs, Early: early.New(r.Videos, r.Blobs), Step: s, Worker: r.cfg.Name, Scratch: r.scratch.Dir, FreeSpace: r.cfg.ScratchFree,
 			Watch: 5 * time.Second, Log: r.log, CheckHost: r.checkHost, Delivered: r.measured.delivered, Ended: r.measured.ended,
 		}
 	}
-	work, err := consumer.New(r.queues, consumer.Options{
+	work, err := azq.NewConsumer(r.queues, azq.Options{
 		Handlers: handlers, Version: workflow.ItemVersion, Pools: r.cfg.Pools, Worker: r.cfg.Name, Log: r.log, Probes: r.probes(),
 		FirstRetry: r.cfg.FirstRetry, MaxDependencyPause: r.cfg.MaxTroublePause,
 	})
@@ -185,7 +184,7 @@ func (r *role) leader() *upkeep.Leader {
 }
 
 // run works until ctx ends, then drains.
-func (r *role) run(ctx context.Context, work *consumer.Consumer, leader *upkeep.Leader) error {
+func (r *role) run(ctx context.Context, work *azq.Consumer, leader *upkeep.Leader) error {
 	note := "" // for operators, of a worker that is ready all the same
 	if len(r.held.Missing()) > 0 {
 		note = "ffmpeg is " + r.held.String()
@@ -230,7 +229,7 @@ func (r *role) run(ctx context.Context, work *consumer.Consumer, leader *upkeep.
 }
 
 // status is the row of the register: self, with what the worker is doing now.
-func status(self workers.Worker, work *consumer.Consumer, leader *upkeep.Leader) workers.Worker {
+func status(self workers.Worker, work *azq.Consumer, leader *upkeep.Leader) workers.Worker {
 	stats, w := work.Stats(), self
 	w.Draining, w.Leader, w.Busy, w.Queues = stats.Draining, leader.Leading(), stats.Running, map[string]workers.Count{}
 	for _, q := range stats.Queues {
@@ -244,7 +243,7 @@ func status(self workers.Worker, work *consumer.Consumer, leader *upkeep.Leader)
 		}
 	}
 	for _, b := range stats.Breakers {
-		if b.State != consumer.BreakerClosed {
+		if b.State != azq.BreakerClosed {
 			w.Breakers = append(w.Breakers, b)
 		}
 	}
@@ -271,19 +270,19 @@ func (r *role) sweepScratch() {
 // message would cause work.
 func (r *role) probes() map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
-		string(azstorage.Blobs): func(ctx context.Context) error {
-			_, err := r.Blobs.Put(azstorage.WithoutRetry(ctx), workqueue.ControlContainer, "probe", []byte(""), blobstore.Options{})
+		string(azstore.Blobs): func(ctx context.Context) error {
+			_, err := r.Blobs.Put(azstore.WithoutRetry(ctx), azq.ControlContainer, "probe", []byte(""), blobstore.Options{})
 			return err
 		},
-		string(azstorage.Tables): func(ctx context.Context) error {
-			return r.register.Probe(azstorage.WithoutRetry(ctx))
+		string(azstore.Tables): func(ctx context.Context) error {
+			return r.register.Probe(azstore.WithoutRetry(ctx))
 		},
-		string(azstorage.Queues): func(ctx context.Context) error {
-			_, err := r.queues.Queue(workflow.Probe).Length(azstorage.WithoutRetry(ctx))
+		string(azstore.Queues): func(ctx context.Context) error {
+			_, err := r.queues.Queue(workflow.Probe).Length(azstore.WithoutRetry(ctx))
 			return err
 		},
-		workqueue.Disk: func(context.Context) error { return r.scratch.Probe(r.cfg.ScratchFree) },
-		workqueue.Host: r.Tool.Check,
+		azq.Disk: func(context.Context) error { return r.scratch.Probe(r.cfg.ScratchFree) },
+		azq.Host: r.Tool.Check,
 	}
 }
 

@@ -12,18 +12,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/sourceparts"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 	"github.com/cutroom/cutroom/shared/testkit/partstest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 func TestMain(m *testing.M) { azuritetest.Main(m) }
@@ -120,7 +120,7 @@ func everyAttemptIsCounted(t *testing.T, view videostore.View) {
 			spent.Requests["blob.read"] == 0 || spent.Requests["blob.write"] == 0 || spent.Requests["table.write"] < 2) {
 			t.Errorf("%s spent %+v: want something of everything", s.Key, spent)
 		}
-		if received := ended - notCounted; spent.Requests[azstorage.QueueWrite] < received {
+		if received := ended - notCounted; spent.Requests[azstore.QueueWrite] < received {
 			t.Errorf("%s spent %+v: want a message received for each of %d attempts", s.Key, spent, received)
 		}
 	}
@@ -202,7 +202,7 @@ func TestPartOfACompleteUploadChanges(t *testing.T) {
 
 // bench is a storage account with one video that waits for its bytes.
 type bench struct {
-	account *azstorage.Account
+	account *azstore.Account
 	videos  *videostore.Store
 	blobs   *blobstore.Store
 	id      video.ID
@@ -212,7 +212,7 @@ func newBench(t *testing.T) bench {
 	t.Helper()
 	azuritetest.Slow(t, "runs a worker and ffmpeg")
 	account := azuritetest.Account(t)
-	queues := workqueue.OpenAll(account, workflow.Specs)
+	queues := azq.OpenAll(account, workflow.Specs)
 	if err := provision.Ensure(t.Context(), account, queues); err != nil {
 		t.Fatal(err)
 	}

@@ -7,13 +7,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
 	sharedmetrics "github.com/cutroom/cutroom/shared/metrics"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
 )
 
@@ -33,7 +32,7 @@ type metrics struct {
 }
 
 // newMetrics registers what is told by observers; show adds what is asked for.
-func newMetrics(specs []workqueue.Spec) *metrics {
+func newMetrics(specs []azq.Spec) *metrics {
 	m := &metrics{}
 	m.registry, m.storage = sharedmetrics.New()
 	auto := promauto.With(m.registry)
@@ -75,7 +74,7 @@ func newMetrics(specs []workqueue.Spec) *metrics {
 
 // begin makes the series of known labels, so that the first event raises a counter from 0
 // and a rate sees it.
-func (m *metrics) begin(specs []workqueue.Spec) {
+func (m *metrics) begin(specs []azq.Spec) {
 	for _, spec := range specs {
 		m.wait.WithLabelValues(spec.Name, "0")
 	}
@@ -92,14 +91,14 @@ func (m *metrics) begin(specs []workqueue.Spec) {
 	for _, direction := range []string{"sent", "received"} {
 		m.workBytes.WithLabelValues(direction)
 	}
-	for _, kind := range azstorage.RequestKinds() {
+	for _, kind := range azstore.RequestKinds() {
 		m.workRequests.WithLabelValues(sharedmetrics.Split(kind))
 	}
 }
 
 // show adds what the consumer counts itself, read when metrics are collected, and the series
 // of the duties.
-func (m *metrics) show(work *consumer.Consumer, duties []upkeep.Duty) {
+func (m *metrics) show(work *azq.Consumer, duties []upkeep.Duty) {
 	m.registry.MustRegister(queueMetrics{work})
 	for _, d := range duties {
 		for _, counter := range []*prometheus.CounterVec{m.passes, m.failedPasses, m.passSeconds, m.passItems} {
@@ -190,7 +189,7 @@ func (m *metrics) ended(step string, a videostore.Attempt) {
 
 // delivered measures the wait of an item that is delivered for the first time. Hosts'
 // clocks may differ, so it may seem negative.
-func (m *metrics) delivered(job *consumer.Job, asked time.Time) {
+func (m *metrics) delivered(job *azq.Job, asked time.Time) {
 	if job.DequeueCount != 1 {
 		return
 	}
@@ -202,7 +201,7 @@ func (m *metrics) delivered(job *consumer.Job, asked time.Time) {
 }
 
 // queueMetrics reads the consumer's counters when metrics are collected.
-type queueMetrics struct{ work *consumer.Consumer }
+type queueMetrics struct{ work *azq.Consumer }
 
 var (
 	queueLength = prometheus.NewDesc("cutroom_queue_length", "Messages in the queue, hidden ones included (approximate): the scaling signal.", []string{"queue"}, nil)
@@ -231,7 +230,7 @@ func (m queueMetrics) Collect(ch chan<- prometheus.Metric) {
 		gauge(poolSlots, float64(p.Slots), p.Name)
 		gauge(poolBusy, float64(p.Busy), p.Name)
 	}
-	states := map[string]float64{consumer.BreakerClosed: 0, consumer.BreakerHalfOpen: 1, consumer.BreakerOpen: 2}
+	states := map[string]float64{azq.BreakerClosed: 0, azq.BreakerHalfOpen: 1, azq.BreakerOpen: 2}
 	for _, b := range stats.Breakers {
 		gauge(breakers, states[b.State], b.Dependency)
 		ch <- prometheus.MustNewConstMetric(troubles, prometheus.CounterValue, float64(b.Failures), b.Dependency)
@@ -250,7 +249,7 @@ func (m queueMetrics) Collect(ch chan<- prometheus.Metric) {
 }
 
 // outcomes are what a consumer counts of a queue, by the label that metrics give it.
-func outcomes(q consumer.QueueStats) map[string]int64 {
+func outcomes(q azq.QueueStats) map[string]int64 {
 	return map[string]int64{
 		"received": q.Received, "completed": q.Completed, "unwanted": q.Unwanted, "failed": q.Failed, "poisoned": q.Poisoned,
 		"released": q.Released, "troubled": q.Troubled, "troubled_often": q.TroubledOften, "snoozed": q.Snoozed, "put_back": q.PutBack, "renewed": q.Renewals,

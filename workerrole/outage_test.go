@@ -15,18 +15,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
 	"github.com/cutroom/cutroom/shared/provision"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
-	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/testkit/partstest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 )
 
 // trueOutage is how long a service is away with the clocks of production instead
@@ -35,8 +34,8 @@ var trueOutage, _ = time.ParseDuration(os.Getenv("OUTAGE"))
 
 // site is an account and the means to put videos into it and look at them.
 type site struct {
-	account *azstorage.Account
-	queues  *workqueue.Queues
+	account *azstore.Account
+	queues  *azq.Queues
 	videos  *videostore.Store
 	blobs   *blobstore.Store
 }
@@ -45,7 +44,7 @@ func newSite(t *testing.T) *site {
 	t.Helper()
 	azuritetest.Slow(t, "runs workers and ffmpeg")
 	s := &site{account: azuritetest.Account(t)}
-	s.queues = workqueue.OpenAll(s.account, workflow.Specs)
+	s.queues = azq.OpenAll(s.account, workflow.Specs)
 	if err := provision.Ensure(t.Context(), s.account, s.queues); err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +145,7 @@ func TestOutageOfOneServiceFailsNoVideo(t *testing.T) {
 	if trueOutage > 0 {
 		each = trueOutage / 3
 	}
-	for _, service := range []azstorage.Service{azstorage.Blobs, azstorage.Tables, azstorage.Queues} {
+	for _, service := range []azstore.Service{azstore.Blobs, azstore.Tables, azstore.Queues} {
 		t.Run(string(service), func(t *testing.T) {
 			t.Parallel()
 			s, outage := newSite(t), azuritetest.NewProxy(t)
@@ -175,7 +174,7 @@ func TestOutageOfOneServiceFailsNoVideo(t *testing.T) {
 			azuritetest.Eventually(t, 4*time.Minute, func() error { return s.state(t, video.Ready, ids...) })
 			t.Logf("%s away for %v: all ready %.1f s later", service, 3*each, time.Since(healed).Seconds())
 			s.wantNoPoison(t)
-			if service != azstorage.Tables && !told {
+			if service != azstore.Tables && !told {
 				t.Error("the register never said that the worker met trouble")
 			}
 			azuritetest.Eventually(t, time.Minute, func() error {
@@ -185,7 +184,7 @@ func TestOutageOfOneServiceFailsNoVideo(t *testing.T) {
 					return err
 				case w.Failed != 0:
 					t.Fatalf("failures were recorded: %+v", w)
-				case w.Trouble != "" || service != azstorage.Queues && w.Troubled == 0:
+				case w.Trouble != "" || service != azstore.Queues && w.Troubled == 0:
 					return fmt.Errorf("%+v", w)
 				}
 				return nil
@@ -265,13 +264,13 @@ func TestReadinessFollowsTheBreaker(t *testing.T) {
 	}
 	azuritetest.Eventually(t, time.Minute, answers("/readyz", http.StatusOK, "ok\n"))
 
-	reason := fmt.Sprintf("trouble with %s since ", azstorage.Blobs)
-	outage.Begin(inject.Burst{Service: azstorage.Blobs, Fault: inject.ServerBusy})
+	reason := fmt.Sprintf("trouble with %s since ", azstore.Blobs)
+	outage.Begin(inject.Burst{Service: azstore.Blobs, Fault: inject.ServerBusy})
 	ids := s.upload(t, clip(t, 2), 3) // an item that is not worked on meets no trouble
 	azuritetest.Eventually(t, time.Minute, answers("/readyz", http.StatusServiceUnavailable, "not ready: "+reason))
 	azuritetest.Eventually(t, 20*time.Second, func() error {
 		w, err := s.row(t, "probed")
-		if err == nil && (len(w.Breakers) != 1 || w.Breakers[0].Dependency != string(azstorage.Blobs) || w.Breakers[0].State != consumer.BreakerOpen ||
+		if err == nil && (len(w.Breakers) != 1 || w.Breakers[0].Dependency != string(azstore.Blobs) || w.Breakers[0].State != azq.BreakerOpen ||
 			w.Breakers[0].Reason == "" || !strings.HasPrefix(w.Trouble, reason)) {
 			err = fmt.Errorf("the register says %q, %+v", w.Trouble, w.Breakers)
 		}

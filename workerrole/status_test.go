@@ -6,13 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/testkit/metricstest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 	"github.com/cutroom/cutroom/workerrole/internal/step"
 	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
@@ -118,7 +117,7 @@ func value(t *testing.T, m *metrics, name string) (sum float64) {
 // Every duty has its counters from the start, so that a rate over them is right.
 func TestUpkeepMetrics(t *testing.T) {
 	t.Parallel()
-	work, err := consumer.New(workqueue.OpenAll(azuritetest.Account(t), nil), consumer.Options{})
+	work, err := azq.NewConsumer(azq.OpenAll(azuritetest.Account(t), nil), azq.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +159,7 @@ func TestUpkeepMetrics(t *testing.T) {
 // A step that is declared and not listed is an error at start that says where to list it.
 func TestAStepThatIsNotListedIsNamed(t *testing.T) {
 	t.Parallel()
-	r := &role{cfg: config{Pools: workflow.Pools()}, queues: workqueue.OpenAll(azuritetest.Account(t), workflow.Specs), measured: newMetrics(workflow.Specs), scratch: &pipeline.Scratch{}}
+	r := &role{cfg: config{Pools: workflow.Pools()}, queues: azq.OpenAll(azuritetest.Account(t), workflow.Specs), measured: newMetrics(workflow.Specs), scratch: &pipeline.Scratch{}}
 	if _, err := r.consumer(step.All(r.Needs)); err != nil {
 		t.Fatalf("with all steps: %v", err)
 	}
@@ -179,7 +178,7 @@ func TestWaitsAreMeasuredByQueueAndLane(t *testing.T) {
 	asked := time.Now()
 	for lane, seconds := range []int{1, 20} {
 		for deliveries := range int64(2) {
-			job := &consumer.Job{Queue: workqueue.LaneName(workflow.EncodeNormal, lane), Base: workflow.EncodeNormal}
+			job := &azq.Job{Queue: azq.LaneName(workflow.EncodeNormal, lane), Base: workflow.EncodeNormal}
 			job.DequeueCount, job.Received = 1+deliveries, asked.Add(time.Duration(seconds)*time.Second)
 			m.delivered(job, asked)
 		}

@@ -28,7 +28,7 @@ resource "azapi_resource" "account" {
 }
 
 # Browsers put parts of their uploads straight into blobs. The roles may not set these rules
-# themselves; the rule is the one that azstorage.EnsureCORS makes on the emulator.
+# themselves; the rule is the one that azstore.EnsureCORS makes on the emulator.
 resource "azapi_resource" "blobs" {
   type      = "Microsoft.Storage/storageAccounts/blobServices@2023-05-01"
   name      = "default"

@@ -15,12 +15,11 @@ import (
 	"github.com/cutroom/cutroom/e2e/load"
 	"github.com/cutroom/cutroom/e2e/report"
 	"github.com/cutroom/cutroom/e2e/stack"
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
 	"github.com/cutroom/cutroom/shared/price"
-	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 )
 
 // settle is how long workers are left alone before counting: pollers of empty
@@ -81,12 +80,12 @@ func (p polling) usd() float64 { return monthly(looks, p.looks()) + monthly(leng
 
 // declared is the polling that follows from the longest pauses of the queues. Real pauses
 // are up to a fifth shorter, by chance, and never longer.
-func declared(specs []workqueue.Spec) (p polling) {
+func declared(specs []azq.Spec) (p polling) {
 	for _, spec := range specs {
 		p.first += perMinute(cmp.Or(spec.MaxIdlePoll, 5*time.Second))
 		p.lengths += perMinute(15 * time.Second)
 		if spec.Laned {
-			p.asleep += (workqueue.Lanes - 1) * perMinute(consumer.AsleepPoll)
+			p.asleep += (azq.Lanes - 1) * perMinute(azq.AsleepPoll)
 		}
 	}
 	return p
@@ -125,7 +124,7 @@ type counter struct {
 // request is what was asked, in words, and what it is billed as.
 type request struct {
 	label string
-	kind  azstorage.RequestKind
+	kind  azstore.RequestKind
 }
 
 // What idle roles ask of queues and leases.
@@ -137,7 +136,7 @@ var (
 
 // stand is for stack.Options.Through.
 func (c *counter) stand(connection string) (_ string, err error) {
-	c.Way, err = inject.Open(connection, func(service azstorage.Service, next http.RoundTripper) http.RoundTripper {
+	c.Way, err = inject.Open(connection, func(service azstore.Service, next http.RoundTripper) http.RoundTripper {
 		return &counted{c, service, next}
 	})
 	if err != nil {
@@ -149,23 +148,23 @@ func (c *counter) stand(connection string) (_ string, err error) {
 // counted is the way to one service.
 type counted struct {
 	*counter
-	service azstorage.Service
+	service azstore.Service
 	next    http.RoundTripper
 }
 
 // RoundTrip counts a request and sends it on.
 func (c *counted) RoundTrip(r *http.Request) (*http.Response, error) {
-	c.count(request{string(c.service) + ": " + asked(c.service, r), azstorage.Classify(c.service, r)})
+	c.count(request{string(c.service) + ": " + asked(c.service, r), azstore.Classify(c.service, r)})
 	return c.next.RoundTrip(r)
 }
 
 // asked names a request without the names in it.
-func asked(service azstorage.Service, r *http.Request) string {
+func asked(service azstore.Service, r *http.Request) string {
 	comp := r.URL.Query().Get("comp")
 	switch {
-	case service == azstorage.Queues && r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/messages"):
+	case service == azstore.Queues && r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/messages"):
 		return "look for messages"
-	case service == azstorage.Queues && comp == "metadata":
+	case service == azstore.Queues && comp == "metadata":
 		return "length and policy"
 	case comp != "":
 		return r.Method + " " + comp

@@ -18,7 +18,7 @@ func queue(ctx context.Context, b *bench) (report.Section, error) {
 	if err != nil {
 		return report.Section{}, err
 	}
-	cmd := exec.CommandContext(ctx, "go", "test", "./shared/workqueue/consumer", "-run", "^$", "-bench", "^BenchmarkRuntime$",
+	cmd := exec.CommandContext(ctx, "go", "test", "./shared/azq", "-run", "^$", "-bench", "^BenchmarkRuntime$",
 		"-benchtime", pick(b, "2x", "10x"))
 	cmd.Dir, cmd.Env = root, stack.Environ()
 	out, err := cmd.CombinedOutput()

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/report"
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azurite"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/searchindex"
-	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/testkit/azurite"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -150,7 +150,7 @@ func withShelf(ctx context.Context, b *bench, size int, use func(*shelf) error) 
 		return err
 	}
 	defer func() { _ = emulator.Stop() }()
-	account, err := azstorage.Open(azstorage.Config{ConnectionString: emulator.ConnectionString()})
+	account, err := azstore.Open(azstore.Config{ConnectionString: emulator.ConnectionString()})
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ const repeats = 7
 func (s *shelf) measure(ctx context.Context, q question) (e effort, err error) {
 	times := make([]time.Duration, repeats)
 	for i := range times {
-		metered, meter := azstorage.WithCounter(ctx)
+		metered, meter := azstore.WithCounter(ctx)
 		began := time.Now()
 		if e.hits, err = q.ask(metered, s); err != nil {
 			return e, fmt.Errorf("%s: %w", q.name, err)

@@ -26,14 +26,12 @@ import (
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workitem"
-	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 )
 
 // witness writes down, for each token, the states that it was seen in, and what broke
@@ -199,7 +197,7 @@ func showsABreaker(t *testing.T, tab context.Context, s *stack.Stack) {
 	register := workers.New(openAccount(t, s))
 	const reason = "trouble with blob since then: 503 ServerBusy"
 	seen := time.Now().Add(time.Minute).UTC() // not silent while we look: that takes the words away, too
-	sick := workers.Worker{Name: "sick", SeenAt: seen, Trouble: reason, Breakers: []consumer.BreakerStats{{Dependency: "blob", State: "open", Since: time.Now().UTC(), Reason: "503 ServerBusy"}}}
+	sick := workers.Worker{Name: "sick", SeenAt: seen, Trouble: reason, Breakers: []azq.BreakerStats{{Dependency: "blob", State: "open", Since: time.Now().UTC(), Reason: "503 ServerBusy"}}}
 	if err := register.Beat(t.Context(), sick); err != nil {
 		t.Fatal(err)
 	}
@@ -259,20 +257,20 @@ func TestBoardShowsAKilledWorker(t *testing.T) {
 // workers that only say what they do.
 type crowd struct {
 	t        *testing.T
-	queues   *workqueue.Queues
+	queues   *azq.Queues
 	register *workers.Register
 	videos   []video.ID
 	names    []string
-	held     map[int][]*workqueue.Lease // by worker
+	held     map[int][]*azq.Lease // by worker
 	done     []int64
 	sent     int
 }
 
 // openAccount is the way to a stack's storage beside its roles.
-func openAccount(t *testing.T, s *stack.Stack) *azstorage.Account {
+func openAccount(t *testing.T, s *stack.Stack) *azstore.Account {
 	t.Helper()
 	connection := s.ConnectionString()
-	cfg, err := azstorage.ConfigFromEnv(func(name string) string {
+	cfg, err := azstore.ConfigFromEnv(func(name string) string {
 		if name == "AZURE_STORAGE_CONNECTION_STRING" {
 			return connection
 		}
@@ -281,7 +279,7 @@ func openAccount(t *testing.T, s *stack.Stack) *azstorage.Account {
 	if err != nil {
 		t.Fatal(err)
 	}
-	account, err := azstorage.Open(cfg)
+	account, err := azstore.Open(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +292,7 @@ const crowdTokens, crowdWorkers, crowdSlots = 200, 8, 3
 func newCrowd(t *testing.T, s *stack.Stack) *crowd {
 	t.Helper()
 	account := openAccount(t, s)
-	c := &crowd{t: t, queues: workqueue.OpenAll(account, workflow.Specs), register: workers.New(account), held: map[int][]*workqueue.Lease{}, done: make([]int64, crowdWorkers)}
+	c := &crowd{t: t, queues: azq.OpenAll(account, workflow.Specs), register: workers.New(account), held: map[int][]*azq.Lease{}, done: make([]int64, crowdWorkers)}
 	user := newUser(t, s)
 	for i := range 12 {
 		v, err := user.Announce(t.Context(), client.NewVideo{Title: fmt.Sprintf("Film number %d", i)})
@@ -325,7 +323,7 @@ var lanes = []string{"encode-first", "encode-high", "encode-high-1", "encode-nor
 func (c *crowd) send(ctx context.Context) {
 	spec := c.queues.Queue(lanes[c.sent%len(lanes)]).Spec()
 	key := workflow.Key{ID: c.videos[c.sent/3%len(c.videos)], Generation: 1, Step: spec.Steps[0], Index: c.sent}
-	item, err := workitem.New(key.Step, string(key.ID), key.ItemID(), key.Payload())
+	item, err := azq.NewItem(key.Step, string(key.ID), key.ItemID(), key.Payload())
 	if err == nil {
 		err = c.queues.Send(ctx, spec.Name, item, 0)
 	}
@@ -364,7 +362,7 @@ func (c *crowd) beat(ctx context.Context, n int) error {
 		if err != nil {
 			return err
 		}
-		w.Busy = append(w.Busy, consumer.Running{
+		w.Busy = append(w.Busy, azq.Running{
 			Delivery: l.Delivery, Queue: queueOf(item), Step: item.Step, Subject: item.Subject, Deadline: l.Deadline(), Item: item.ID,
 		})
 	}
@@ -372,7 +370,7 @@ func (c *crowd) beat(ctx context.Context, n int) error {
 }
 
 // queueOf finds where send has put an item.
-func queueOf(item workitem.Item) string {
+func queueOf(item azq.Item) string {
 	key, _ := workflow.KeyOf(item)
 	return lanes[key.Index%len(lanes)]
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/scenes"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 )
 
 // TestMain runs the tests. Those that judge stalls, times or costs run first, one after the

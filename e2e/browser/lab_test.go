@@ -17,7 +17,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/lab"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 )
 
 // TestKillAWorkerFromTheBoard: while a video plays, the worker that encodes it is killed

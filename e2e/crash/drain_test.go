@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 // SIGTERM while ffmpeg works: another worker has the message within a second,
@@ -34,10 +34,10 @@ func TestDrainGivesWorkBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := time.Now()
-	var given workqueue.Peeked
+	var given azq.Peeked
 	l.awaitEvery(10*time.Millisecond, 15*time.Second, "true that the message is visible", func() bool {
 		for _, queue := range queuesOf(workflow.StepEncode) {
-			seen, err := l.queues.Queue(queue).Peek(t.Context(), workqueue.MaxBatch)
+			seen, err := l.queues.Queue(queue).Peek(t.Context(), azq.MaxBatch)
 			if err != nil {
 				t.Fatal(err)
 			}

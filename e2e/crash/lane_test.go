@@ -21,14 +21,14 @@ import (
 
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/blobstore"
-	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 // lane is a stack of its own, usually on the shared emulator: a web role and a worker
@@ -42,8 +42,8 @@ type lane struct {
 	scratch    string // of all workers
 	encoders   shim
 
-	account *azstorage.Account
-	queues  *workqueue.Queues
+	account *azstore.Account
+	queues  *azq.Queues
 	videos  *videostore.Store
 	blobs   *blobstore.Store
 }
@@ -88,12 +88,12 @@ func newLaneOn(t *testing.T, connection string, visibility time.Duration, env ..
 		t.Fatal(err)
 	}
 	t.Cleanup(l.end)
-	l.account, err = azstorage.Open(azstorage.Config{ConnectionString: l.ConnectionString(), Prefix: string(prefix)})
+	l.account, err = azstore.Open(azstore.Config{ConnectionString: l.ConnectionString(), Prefix: string(prefix)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(l.account.CloseIdle)
-	l.queues = workqueue.OpenAll(l.account, workflow.Specs)
+	l.queues = azq.OpenAll(l.account, workflow.Specs)
 	l.videos = videostore.New(l.account, l.queues)
 	l.blobs = blobstore.New(l.account)
 	l.worker("upkeep", "WORKERROLE_POOLS=light=0,heavy=0")

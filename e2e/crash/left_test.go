@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/audit"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/provision"
-	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 // nothingLeft waits until the lane is at rest and clean: no message, no promise,
@@ -30,7 +30,7 @@ func (l *lane) nothingLeft() {
 
 func (l *lane) leftovers() (left []string) {
 	l.t.Helper()
-	for _, name := range workqueue.Names(workflow.Specs) {
+	for _, name := range azq.Names(workflow.Specs) {
 		if n := l.length(name); n > 0 {
 			left = append(left, fmt.Sprintf("%d messages in queue %s", n, name))
 		}
@@ -53,7 +53,7 @@ func (l *lane) leftovers() (left []string) {
 			left = append(left, "rows without a video: "+id)
 		}
 	}
-	for _, container := range []string{video.MediaContainer, video.SourcesContainer, workqueue.ClaimsContainer} {
+	for _, container := range []string{video.MediaContainer, video.SourcesContainer, azq.ClaimsContainer} {
 		for _, name := range l.blobNames(container, "") {
 			id, _, _ := strings.Cut(name, "/")
 			uploaded := strings.HasPrefix(name, video.PartsPrefix(video.ID(id))) && named[id] != ""
@@ -91,7 +91,7 @@ func text(row tablestore.Entity) string {
 // length is the number of messages in a queue, or in all lanes of a base queue.
 func (l *lane) length(queue string) (n int64) {
 	l.t.Helper()
-	queues := []*workqueue.Queue{workqueue.Open(l.account, workqueue.Spec{Name: queue, Visibility: time.Minute})}
+	queues := []*azq.Queue{azq.Open(l.account, azq.Spec{Name: queue, Visibility: time.Minute})}
 	for _, spec := range l.queues.Specs() {
 		if spec.Base() == queue && spec.Lane() > 0 {
 			queues = append(queues, l.queues.Queue(spec.Name))
@@ -122,7 +122,7 @@ func (l *lane) blobNames(container, prefix string) []string {
 // traces is everything anywhere that belongs to a video, but for messages.
 func (l *lane) traces(id video.ID) (found []string) {
 	l.t.Helper()
-	for _, container := range []string{video.MediaContainer, video.SourcesContainer, workqueue.ClaimsContainer} {
+	for _, container := range []string{video.MediaContainer, video.SourcesContainer, azq.ClaimsContainer} {
 		for _, name := range l.blobNames(container, video.Prefix(id)) {
 			found = append(found, "blob "+container+"/"+name)
 		}

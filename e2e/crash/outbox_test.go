@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/testkit/partstest"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workitem"
 )
 
 var errCrashed = errors.New("crashed before the message was sent")
@@ -18,9 +18,9 @@ var errCrashed = errors.New("crashed before the message was sent")
 // crashed is a sender that never comes to sending.
 type crashed struct{}
 
-func (crashed) Send(context.Context, string, workitem.Item, time.Duration) error { return errCrashed }
-func (crashed) Lane(context.Context, string, bool) (int, bool)                   { return 0, false }
-func (crashed) Waiting(context.Context, string) (bool, error)                    { return true, nil }
+func (crashed) Send(context.Context, string, azq.Item, time.Duration) error { return errCrashed }
+func (crashed) Lane(context.Context, string, bool) (int, bool)              { return 0, false }
+func (crashed) Waiting(context.Context, string) (bool, error)               { return true, nil }
 
 // A web role that dies between the row and its message has promised the message
 // in the same transaction as the row. The worker's reconciler keeps the promise.

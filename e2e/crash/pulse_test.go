@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 )
 
 // pulse asks the emulator again and again and remembers how long it was away.

@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
-	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/shared/workqueue/queuetest"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azq/azqtest"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 )
 
 const (
@@ -67,7 +67,7 @@ func TestTheProgramOfThePageRuns(t *testing.T) {
 
 	letters := start(t, []string{"CUTROOM_PREFIX=" + a.Prefix()}, filepath.Join(dir, "letters"))
 	letters.says(t, "Dear Ada")
-	queuetest.WaitEmpty(t, workqueue.Open(a, workqueue.Spec{Name: "mail"}))
+	azqtest.WaitEmpty(t, azq.Open(a, azq.Spec{Name: "mail"}))
 	letters.stop(t, syscall.SIGINT)
 }
 

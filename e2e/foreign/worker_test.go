@@ -14,18 +14,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
-	"github.com/cutroom/cutroom/shared/workitem"
-	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/shared/workqueue/consumer"
-	"github.com/cutroom/cutroom/shared/workqueue/queuetest"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azq/azqtest"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 )
 
 func TestMain(m *testing.M) { azuritetest.Main(m) }
 
 const queue = "greetings"
 
-var spec = workqueue.Spec{
+var spec = azq.Spec{
 	Name: queue, Steps: []string{"greet", "paint"}, Pool: "light",
 	MaxIdlePoll: 200 * time.Millisecond, MaxFailures: 50,
 }
@@ -116,22 +114,22 @@ func node(t *testing.T, name string) *program {
 func TestForeignWorkerKeepsWhatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	queues := queuetest.Open(t, a, spec)
+	queues := azqtest.Open(t, a, spec)
 	typeOf := func(step string, version int) string {
-		return `"specversion":"1.0","type":"` + workitem.Item{Step: step, Version: version}.Type() + `"`
+		return `"specversion":"1.0","type":"` + azq.Item{Step: step, Version: version}.Type() + `"`
 	}
 	unknown := `"region":{"b":1,"a":"é<&>","c":[true,null]}`
-	queuetest.SendText(t, a, queue, `{"id":"known",`+typeOf("greet", 1)+`,"data":{"name":"Ada"}}`)
-	queuetest.SendText(t, a, queue, `{"id":"failing",`+unknown+`,`+typeOf("greet", 1)+`,"data":{"name":""}}`)
-	queuetest.SendText(t, a, queue, `{"id":"newer",`+unknown+`,`+typeOf("greet", 2)+`,"data":{"names":["Ada"]}}`)
-	queuetest.SendText(t, a, queue, `{"id":"other",`+unknown+`,`+typeOf("paint", 1)+`}`)
+	azqtest.SendText(t, a, queue, `{"id":"known",`+typeOf("greet", 1)+`,"data":{"name":"Ada"}}`)
+	azqtest.SendText(t, a, queue, `{"id":"failing",`+unknown+`,`+typeOf("greet", 1)+`,"data":{"name":""}}`)
+	azqtest.SendText(t, a, queue, `{"id":"newer",`+unknown+`,`+typeOf("greet", 2)+`,"data":{"names":["Ada"]}}`)
+	azqtest.SendText(t, a, queue, `{"id":"other",`+unknown+`,`+typeOf("paint", 1)+`}`)
 	foreign := node(t, a.Name(queue))
 	foreign.says(t, "done known", "failed failing", "put back newer", "put back other")
 	foreign.stop(t, syscall.SIGTERM)
 
 	var mu sync.Mutex
-	got := map[string]workitem.Item{}
-	ours := consumer.HandlerFunc(func(_ context.Context, job *consumer.Job) error {
+	got := map[string]azq.Item{}
+	ours := azq.HandlerFunc(func(_ context.Context, job *azq.Job) error {
 		mu.Lock()
 		defer mu.Unlock()
 		got[job.Item.ID] = job.Item
@@ -143,8 +141,8 @@ func TestForeignWorkerKeepsWhatItDoesNotKnow(t *testing.T) {
 		}
 		return nil
 	})
-	queuetest.Start(t, queues, map[string]consumer.Handler{"greet": ours, "paint": ours}, func(o *consumer.Options) { o.Version = 2 })
-	queuetest.WaitEmpty(t, queues.Queue(queue))
+	azqtest.Start(t, queues, map[string]azq.Handler{"greet": ours, "paint": ours}, func(o *azq.Options) { o.Version = 2 })
+	azqtest.WaitEmpty(t, queues.Queue(queue))
 	mu.Lock()
 	defer mu.Unlock()
 	if f := got["failing"]; f.Failures == 0 || !strings.Contains(f.LastError, "no name to greet") {
@@ -163,23 +161,23 @@ func TestForeignWorkerKeepsWhatItDoesNotKnow(t *testing.T) {
 func TestForeignWorkerAndOursShareAQueue(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	queues := queuetest.Open(t, a, spec)
+	queues := azqtest.Open(t, a, spec)
 	foreign := node(t, a.Name(queue))
-	nothing := consumer.HandlerFunc(func(context.Context, *consumer.Job) error { return nil })
-	ours := queuetest.Recorder{Next: func(context.Context, *consumer.Job) error { time.Sleep(50 * time.Millisecond); return nil }}
-	queuetest.Start(t, queues, map[string]consumer.Handler{"greet": &ours, "paint": nothing},
-		func(o *consumer.Options) { o.Pools = map[string]int{"light": 1} })
+	nothing := azq.HandlerFunc(func(context.Context, *azq.Job) error { return nil })
+	ours := azqtest.Recorder{Next: func(context.Context, *azq.Job) error { time.Sleep(50 * time.Millisecond); return nil }}
+	azqtest.Start(t, queues, map[string]azq.Handler{"greet": &ours, "paint": nothing},
+		func(o *azq.Options) { o.Pools = map[string]int{"light": 1} })
 	type person struct {
 		Name string `json:"name"`
 	}
 	sent := 0
 	azuritetest.Eventually(t, 60*time.Second, func() error { // until both have had some
 		for range 10 {
-			item, err := workitem.New("greet", "people", fmt.Sprint("item-", sent), person{Name: "Ada"})
+			item, err := azq.NewItem("greet", "people", fmt.Sprint("item-", sent), person{Name: "Ada"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			queuetest.Send(t, queues, queue, item)
+			azqtest.Send(t, queues, queue, item)
 			sent++
 		}
 		if len(foreign.output()) < 5 || len(ours.IDs()) < 5 {
@@ -187,7 +185,7 @@ func TestForeignWorkerAndOursShareAQueue(t *testing.T) {
 		}
 		return nil
 	})
-	queuetest.WaitEmpty(t, queues.Queue(queue))
+	azqtest.WaitEmpty(t, queues.Queue(queue))
 	foreign.stop(t, syscall.SIGTERM)
 	done := map[string]int{}
 	for _, line := range foreign.output() {

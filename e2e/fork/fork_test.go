@@ -16,9 +16,9 @@ import (
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
+	"github.com/cutroom/cutroom/shared/azstore/azurite"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/product"
-	"github.com/cutroom/cutroom/shared/testkit/azurite"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 )
 
 func TestMain(m *testing.M) { stacktest.Main(m) }
@@ -51,7 +51,7 @@ func TestRenamedCopyWorks(t *testing.T) {
 	tree := renamedCopy(t)
 	run(t, tree, "go", "build", "-o", "bin/", "./webrole", "./workerrole")
 	t.Run("tests", func(t *testing.T) {
-		run(t, tree, "go", "test", "-short", "./shared/workitem", "./shared/video", "./e2e")
+		run(t, tree, "go", "test", "-short", "./shared/azq", "./shared/video", "./e2e")
 		run(t, tree, "go", "test", "-run", "^TestScriptsAreBuilt$", "./webrole/web/bundle")
 	})
 	t.Run("roles", func(t *testing.T) { makesAVideoReady(t, filepath.Join(tree, "bin")) })

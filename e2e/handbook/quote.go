@@ -10,7 +10,7 @@ import (
 
 // A page quotes code below a comment that says which:
 //
-//	<!-- snippet: shared/workqueue/lease.go Lease.lose -->
+//	<!-- snippet: shared/azq/lease.go Lease.lose -->
 //
 // The names are those of functions, or of places that the source marks with
 // "// snippet: name" and "// end snippet".

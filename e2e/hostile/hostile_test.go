@@ -31,11 +31,11 @@ import (
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/blobstore"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 func TestMain(m *testing.M) { stacktest.Main(m) }
@@ -358,7 +358,7 @@ func (c *corpus) directories() []string {
 
 // nothingLeft deletes all videos, after which there is no blob.
 func (c *corpus) nothingLeft(t *testing.T) {
-	account, err := azstorage.Open(azstorage.Config{ConnectionString: c.s.ConnectionString()})
+	account, err := azstore.Open(azstore.Config{ConnectionString: c.s.ConnectionString()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -373,7 +373,7 @@ func (c *corpus) nothingLeft(t *testing.T) {
 		}
 	}
 	azuritetest.Eventually(t, 2*time.Minute, func() error {
-		for _, container := range []string{video.MediaContainer, video.SourcesContainer, workqueue.ClaimsContainer} {
+		for _, container := range []string{video.MediaContainer, video.SourcesContainer, azq.ClaimsContainer} {
 			for blob, err := range blobs.List(t.Context(), container, "") {
 				if err != nil {
 					return err

@@ -19,9 +19,9 @@ import (
 	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
-	"github.com/cutroom/cutroom/shared/testkit/inject"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
 )
 
 // secrets are what must never be shown or logged, by what they are.
@@ -122,15 +122,15 @@ func TestSecretsStaySecret(t *testing.T) {
 	var begun time.Time
 	stacktest.Eventually(t, "the video is ready", func() bool {
 		// Again, if the worker asked for no blob meanwhile: the machine may be busy.
-		if proxy.Met(azstorage.Blobs, inject.Reset) == 0 && time.Since(begun) > burst {
+		if proxy.Met(azstore.Blobs, inject.Reset) == 0 && time.Since(begun) > burst {
 			begun = time.Now()
-			proxy.Begin(inject.Burst{Service: azstorage.Blobs, Fault: inject.Reset, Share: 0.3, Length: burst})
-			proxy.Begin(inject.Burst{Service: azstorage.Tables, Fault: inject.ServerBusy, Share: 0.1, Length: burst})
+			proxy.Begin(inject.Burst{Service: azstore.Blobs, Fault: inject.Reset, Share: 0.3, Length: burst})
+			proxy.Begin(inject.Burst{Service: azstore.Tables, Fault: inject.ServerBusy, Share: 0.1, Length: burst})
 		}
 		var v client.Video
 		return json.Unmarshal(l.ask("GET", base+"/videos/"+id, uploader, nil), &v) == nil && v.State == client.Ready
 	})
-	if proxy.Met(azstorage.Blobs, inject.Reset) == 0 {
+	if proxy.Met(azstore.Blobs, inject.Reset) == 0 {
 		t.Error("no request met a fault: errors of storage were not looked at")
 	}
 	l.playByLink(s.BaseURL(), id, uploader, known)

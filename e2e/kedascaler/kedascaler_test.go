@@ -18,10 +18,9 @@ import (
 
 	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/e2e/stack"
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workitem"
-	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 // token protects the web role's routes of operators, as in a cluster.
@@ -74,12 +73,12 @@ func TestScalersAgree(t *testing.T) {
 // agree fills the queues and compares. The address of the chart's trigger is replaced by the
 // stack's. out gets the numbers.
 func agree(ctx context.Context, s *stack.Stack, chart Trigger, out io.Writer) error {
-	account, err := azstorage.Open(azstorage.Config{ConnectionString: s.ConnectionString(), Prefix: s.Getenv("CUTROOM_PREFIX")})
+	account, err := azstore.Open(azstore.Config{ConnectionString: s.ConnectionString(), Prefix: s.Getenv("CUTROOM_PREFIX")})
 	if err != nil {
 		return err
 	}
 	defer account.CloseIdle()
-	queues := workqueue.OpenAll(account, workflow.Specs)
+	queues := azq.OpenAll(account, workflow.Specs)
 	if err := fillAll(ctx, queues); err != nil {
 		return err
 	}
@@ -107,11 +106,11 @@ func agree(ctx context.Context, s *stack.Stack, chart Trigger, out io.Writer) er
 }
 
 // fillAll sends and receives messages, so that each lane has what its fill says.
-func fillAll(ctx context.Context, queues *workqueue.Queues) error {
+func fillAll(ctx context.Context, queues *azq.Queues) error {
 	for _, f := range fills {
-		lane := workqueue.LaneName(f.queue, f.lane)
+		lane := azq.LaneName(f.queue, f.lane)
 		for i := range f.visible + f.hid {
-			item := workitem.Item{ID: fmt.Sprintf("%s-%d", lane, i), Step: "probe", Subject: "none"}
+			item := azq.Item{ID: fmt.Sprintf("%s-%d", lane, i), Step: "probe", Subject: "none"}
 			if err := queues.Send(ctx, lane, item, 0); err != nil {
 				return err
 			}
@@ -175,7 +174,7 @@ func ask(ctx context.Context, scaler string, triggers []Trigger) ([]int, error) 
 }
 
 // compare holds KEDA's numbers to ours: first the workers wanted, then two for each lane.
-func compare(ours client.Scale, lanes []workqueue.Spec, numbers []int, out io.Writer) error {
+func compare(ours client.Scale, lanes []azq.Spec, numbers []int, out io.Writer) error {
 	var wrong []error
 	_, _ = fmt.Fprintf(out, "workers wanted: %d, by way of KEDA %d\n", ours.Wanted, numbers[0])
 	if ours.Wanted < 2 || numbers[0] != ours.Wanted {
@@ -186,7 +185,7 @@ func compare(ours client.Scale, lanes []workqueue.Spec, numbers []int, out io.Wr
 		base := lane.Base()
 		all[base] += numbers[1+2*i]
 		visible[base] += numbers[2+2*i]
-		few[base] = (few[base] || lane.Lane() == 0) && numbers[2+2*i] < workqueue.MaxBatch
+		few[base] = (few[base] || lane.Lane() == 0) && numbers[2+2*i] < azq.MaxBatch
 	}
 	for _, q := range ours.Queues {
 		_, _ = fmt.Fprintf(out, "%-14s visible %3d, hidden %2d; KEDA all %3d, visibleonly %3d\n", q.Name, q.Visible, q.Hidden, all[q.Name], visible[q.Name])

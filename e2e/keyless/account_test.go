@@ -19,7 +19,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/testkit/azurite"
+	"github.com/cutroom/cutroom/shared/azstore/azurite"
 )
 
 // Name is the account's: the one that Azurite has.

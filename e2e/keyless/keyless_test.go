@@ -25,10 +25,10 @@ import (
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 func TestMain(m *testing.M) { stacktest.Main(m) }
@@ -47,7 +47,7 @@ type world struct {
 	account  *Account
 	stack    *stack.Stack
 	user     *journey.User
-	owner    *azstorage.Account // with the key, past everything
+	owner    *azstore.Account // with the key, past everything
 }
 
 // begin starts it all, with the roles that deploy/azure gives.
@@ -74,7 +74,7 @@ func begin(t *testing.T) *world {
 		}
 	})
 	connection, direct := w.account.Direct()
-	if w.owner, err = azstorage.Open(azstorage.Config{ConnectionString: connection, Transport: direct}); err != nil {
+	if w.owner, err = azstore.Open(azstore.Config{ConnectionString: connection, Transport: direct}); err != nil {
 		t.Fatal(err)
 	}
 	// Deployment makes the CORS rules: a role may not.
@@ -98,7 +98,7 @@ func begin(t *testing.T) *world {
 
 // sameRule compares the CORS rule that deployment makes with the one that a role makes
 // where it may.
-func sameRule(t *testing.T, owner *azstorage.Account, path string) {
+func sameRule(t *testing.T, owner *azstore.Account, path string) {
 	t.Helper()
 	properties, err := owner.Blobs.GetProperties(t.Context(), nil)
 	if err != nil || len(properties.CORS) != 1 {
@@ -149,8 +149,8 @@ func TestScaleRulesNameTheQueues(t *testing.T) {
 		if spec.Name != workflow.Probe && spec.Pool != workflow.Heavy {
 			continue
 		}
-		for _, name := range workqueue.Names([]workqueue.Spec{spec}) {
-			if name != workqueue.PoisonName(spec.Name) {
+		for _, name := range azq.Names([]azq.Spec{spec}) {
+			if name != azq.PoisonName(spec.Name) {
 				want = append(want, name)
 			}
 		}
@@ -337,7 +337,7 @@ func (w *world) outage(t *testing.T, ctx context.Context, id string) {
 // leftovers are messages that no worker will take, seen by the account's owner.
 func (w *world) leftovers(ctx context.Context) error {
 	var left []string
-	for _, name := range workqueue.Names(workflow.Specs) {
+	for _, name := range azq.Names(workflow.Specs) {
 		properties, err := w.owner.Queue(name).GetProperties(ctx, nil)
 		if err != nil {
 			return err

@@ -10,7 +10,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 )
 
 // Q18: a burst, and the number of worker processes follows it by itself: one, more, one.

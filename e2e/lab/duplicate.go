@@ -11,7 +11,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/cutroom/cutroom/e2e/client"
-	"github.com/cutroom/cutroom/shared/workitem"
+	"github.com/cutroom/cutroom/shared/azq"
 )
 
 // duplicate puts a message that is visible there again; when none is, it waits for
@@ -42,7 +42,7 @@ func (b *bench) duplicate(r *http.Request, asked client.LabDuplicate) (client.La
 	b.armed = until
 	b.mu.Unlock()
 	b.proxy.Repeat(until, func(queue, text string) bool {
-		_, err := workitem.Decode(text)
+		_, err := azq.DecodeItem(text)
 		return err == nil && slices.Contains(names, strings.TrimPrefix(queue, b.account.Name("")))
 	}, func(queue, text string) {
 		b.mu.Lock()
@@ -69,7 +69,7 @@ func (b *bench) putAgain(ctx context.Context, queue string) (done client.LabDupl
 
 // note remembers what is there twice.
 func (b *bench) note(queue, text string) client.LabDuplicated {
-	item, _ := workitem.Decode(text) // it was decoded before
+	item, _ := azq.DecodeItem(text) // it was decoded before
 	done := client.LabDuplicated{Queue: queue, Step: item.Step, Subject: item.Subject, At: time.Now().UTC()}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -30,11 +30,11 @@ import (
 
 	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/e2e/stack"
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/testkit/inject"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 // Variable tells the web role where the lab is, with the token as a password.
@@ -111,9 +111,9 @@ type bench struct {
 
 	ready   chan struct{} // closed when what follows is set
 	stack   *stack.Stack
-	cfg     azstorage.Config   // past the proxy
-	account *azstorage.Account // of cfg
-	queues  *workqueue.Queues
+	cfg     azstore.Config   // past the proxy
+	account *azstore.Account // of cfg
+	queues  *azq.Queues
 	workers *workers.Register
 
 	mu       sync.Mutex
@@ -121,7 +121,7 @@ type bench struct {
 	frozen   map[string]frozen
 	stays    map[string]bool // stopped, until a worker is added
 	changing bool            // a worker is being added
-	faults   map[azstorage.Service]fault
+	faults   map[azstore.Service]fault
 	armed    time.Time // until when the next message is duplicated
 	twice    []client.LabDuplicated
 	burst    *client.LabBurstState
@@ -135,7 +135,7 @@ func open() (*bench, error) {
 	}
 	b := &bench{
 		token: rand.Text(), listener: listener, ready: make(chan struct{}),
-		frozen: map[string]frozen{}, stays: map[string]bool{}, faults: map[azstorage.Service]fault{},
+		frozen: map[string]frozen{}, stays: map[string]bool{}, faults: map[azstore.Service]fault{},
 	}
 	b.background, b.cancel = context.WithCancel(context.Background())
 	b.server = &http.Server{Handler: b.routes(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute}
@@ -157,7 +157,7 @@ func (b *bench) stand(connection string) (string, error) {
 // attach opens the storage as the roles do, but past the proxy, and lets the handlers
 // begin.
 func (b *bench) attach(s *stack.Stack) error {
-	cfg, err := azstorage.ConfigFromEnv(func(name string) string {
+	cfg, err := azstore.ConfigFromEnv(func(name string) string {
 		if name == "AZURE_STORAGE_CONNECTION_STRING" {
 			return s.ConnectionString()
 		}
@@ -166,15 +166,15 @@ func (b *bench) attach(s *stack.Stack) error {
 	if err != nil {
 		return fmt.Errorf("open the lab: %w", err)
 	}
-	specs, err := workqueue.WithVisibility(workflow.Specs, s.Getenv("CUTROOM_VISIBILITY"))
+	specs, err := azq.WithVisibility(workflow.Specs, s.Getenv("CUTROOM_VISIBILITY"))
 	if err != nil {
 		return fmt.Errorf("open the lab: %w", err)
 	}
-	if b.account, err = azstorage.Open(cfg); err != nil {
+	if b.account, err = azstore.Open(cfg); err != nil {
 		return fmt.Errorf("open the lab: %w", err)
 	}
 	b.cfg = cfg
-	b.stack, b.queues, b.workers = s, workqueue.OpenAll(b.account, specs), workers.New(b.account)
+	b.stack, b.queues, b.workers = s, azq.OpenAll(b.account, specs), workers.New(b.account)
 	close(b.ready)
 	return nil
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/scenes"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/client"
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/testkit/inject"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
 )
 
 // fault is what disturbs one service.
@@ -18,8 +18,8 @@ type fault struct {
 	before int // requests that had met such a fault before
 }
 
-var services = map[client.LabService]azstorage.Service{
-	client.LabBlob: azstorage.Blobs, client.LabQueue: azstorage.Queues, client.LabTable: azstorage.Tables,
+var services = map[client.LabService]azstore.Service{
+	client.LabBlob: azstore.Blobs, client.LabQueue: azstore.Queues, client.LabTable: azstore.Tables,
 }
 
 var faultKinds = map[client.LabFaultKind]inject.Fault{

@@ -20,7 +20,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
@@ -103,7 +103,7 @@ func happen(ctx context.Context, s *stack.Stack) error {
 	if _, err := user.AwaitReady(ctx, broken); !errors.As(err, &failed) {
 		return fmt.Errorf("a broken file: %w, want a failure", err)
 	}
-	account, err := azstorage.Open(azstorage.Config{ConnectionString: s.ConnectionString(), Prefix: s.Getenv("CUTROOM_PREFIX")})
+	account, err := azstore.Open(azstore.Config{ConnectionString: s.ConnectionString(), Prefix: s.Getenv("CUTROOM_PREFIX")})
 	if err != nil {
 		return err
 	}

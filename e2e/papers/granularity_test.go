@@ -17,11 +17,11 @@ import (
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/duplicates"
 	"github.com/cutroom/cutroom/shared/provision"
-	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 )
 
 // T4: the tables of a stack that made two videos, of two channels, have the
@@ -60,7 +60,7 @@ func TestTablesHaveTheGranularityThatTheDocsSay(t *testing.T) {
 		ids = append(ids, id)
 	}
 
-	account, err := azstorage.Open(azstorage.Config{ConnectionString: connection, Prefix: prefix})
+	account, err := azstore.Open(azstore.Config{ConnectionString: connection, Prefix: prefix})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func granularities(t *testing.T) map[string]string {
 }
 
 // rowsByPartition counts the rows of a table's partitions.
-func rowsByPartition(t *testing.T, account *azstorage.Account, table string) map[string]int {
+func rowsByPartition(t *testing.T, account *azstore.Account, table string) map[string]int {
 	t.Helper()
 	rows := map[string]int{}
 	for row, err := range tablestore.New(account, table).Query(t.Context(), tablestore.Query{Class: tablestore.Scan}) {

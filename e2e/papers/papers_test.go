@@ -28,14 +28,12 @@ import (
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/testkit/azurite"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
-	"github.com/cutroom/cutroom/shared/testkit/inject"
-	"github.com/cutroom/cutroom/shared/workitem"
-	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/shared/workqueue/consumer"
-	"github.com/cutroom/cutroom/shared/workqueue/queuetest"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azq/azqtest"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azurite"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
 )
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -181,17 +179,17 @@ func TestTwoWebRolesBehindOneAddress(t *testing.T) {
 func TestVisibilityCoversPredictableWork(t *testing.T) {
 	t.Parallel()
 	const quick, slow = 2 * time.Second, 6 * time.Second
-	var specs []workqueue.Spec
+	var specs []azq.Spec
 	for name, visibility := range map[string]time.Duration{"quick": quick, "slow": slow} {
-		specs = append(specs, workqueue.Spec{Name: name, Pool: "only", Visibility: visibility, Weight: 1, MaxIdlePoll: time.Second, MaxFailures: 5})
+		specs = append(specs, azq.Spec{Name: name, Pool: "only", Visibility: visibility, Weight: 1, MaxIdlePoll: time.Second, MaxFailures: 5})
 	}
-	queues := workqueue.OpenAll(azuritetest.Account(t), specs)
+	queues := azq.OpenAll(azuritetest.Account(t), specs)
 	if err := queues.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	send := func(queue, id string) {
 		t.Helper()
-		item, err := workitem.New("encode", "a-subject", id, nil)
+		item, err := azq.NewItem("encode", "a-subject", id, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -199,7 +197,7 @@ func TestVisibilityCoversPredictableWork(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	receive := func(queue string) []*workqueue.Lease {
+	receive := func(queue string) []*azq.Lease {
 		t.Helper()
 		leases, err := queues.Queue(queue).Receive(t.Context(), 32)
 		if err != nil {
@@ -209,7 +207,7 @@ func TestVisibilityCoversPredictableWork(t *testing.T) {
 	}
 	send("quick", "done in time")
 	send("slow", "done in time")
-	work := map[string]*workqueue.Lease{"quick": receive("quick")[0], "slow": receive("slow")[0]}
+	work := map[string]*azq.Lease{"quick": receive("quick")[0], "slow": receive("slow")[0]}
 	send("quick", "its worker dies")
 	began := time.Now()
 	if died := receive("quick"); len(died) != 1 {
@@ -251,7 +249,7 @@ func TestLeaseOfPredictableWorkIsNotRenewed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			var updates atomic.Int64
-			account := azuritetest.AccountWith(t, func(cfg *azstorage.Config) {
+			account := azuritetest.AccountWith(t, func(cfg *azstore.Config) {
 				cfg.Transport = &inject.Transport{Choose: func(r *http.Request) inject.Fault {
 					if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/messages/") {
 						updates.Add(1)
@@ -259,9 +257,9 @@ func TestLeaseOfPredictableWorkIsNotRenewed(t *testing.T) {
 					return inject.None
 				}}
 			})
-			queues := queuetest.Open(t, account, workqueue.Spec{Name: "predictable", Steps: []string{"encode"}, Pool: "only", Visibility: c.visibility, MaxIdlePoll: time.Second})
+			queues := azqtest.Open(t, account, azq.Spec{Name: "predictable", Steps: []string{"encode"}, Pool: "only", Visibility: c.visibility, MaxIdlePoll: time.Second})
 			var deliveries atomic.Int64
-			queuetest.Start(t, queues, map[string]consumer.Handler{"encode": consumer.HandlerFunc(func(ctx context.Context, job *consumer.Job) error {
+			azqtest.Start(t, queues, map[string]azq.Handler{"encode": azq.HandlerFunc(func(ctx context.Context, job *azq.Job) error {
 				deliveries.Add(1)
 				select {
 				case <-time.After(work):
@@ -270,12 +268,12 @@ func TestLeaseOfPredictableWorkIsNotRenewed(t *testing.T) {
 					return context.Cause(ctx)
 				}
 			})})
-			item, err := workitem.New("encode", "a-subject", "predictable", nil)
+			item, err := azq.NewItem("encode", "a-subject", "predictable", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			queuetest.Send(t, queues, "predictable", item)
-			queuetest.WaitEmpty(t, queues.Queue("predictable"))
+			azqtest.Send(t, queues, "predictable", item)
+			azqtest.WaitEmpty(t, queues.Queue("predictable"))
 			if n := deliveries.Load(); n != 1 {
 				t.Errorf("%d deliveries, want 1", n)
 			}
@@ -296,7 +294,7 @@ func TestBase64CarriesWhatXMLCannot(t *testing.T) {
 		t.Fatal(err)
 	}
 	const noXML = "\uFFFF" // valid in JSON and UTF-8, forbidden in XML
-	item, err := workitem.New("encode", "a-subject", "any bytes", map[string]string{"text": noXML + "é<&>"})
+	item, err := azq.NewItem("encode", "a-subject", "any bytes", map[string]string{"text": noXML + "é<&>"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +321,7 @@ func TestBase64CarriesWhatXMLCannot(t *testing.T) {
 	if err != nil || got != encoded {
 		t.Fatalf("base64 came back as %q, %v", got, err)
 	}
-	back, err := workitem.Decode(got)
+	back, err := azq.DecodeItem(got)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/testkit/inject"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
 )
 
 // Proxy is a running model before the table service of an emulator. Blobs and queues stay
@@ -31,8 +31,8 @@ func Start(connectionString string, cfg Config) (*Proxy, error) {
 		return nil, err
 	}
 	p := &Proxy{cfg: cfg, model: newModel(cfg)}
-	p.Way, err = inject.Open(connectionString, func(service azstorage.Service, next http.RoundTripper) http.RoundTripper {
-		if service != azstorage.Tables {
+	p.Way, err = inject.Open(connectionString, func(service azstore.Service, next http.RoundTripper) http.RoundTripper {
+		if service != azstore.Tables {
 			return nil
 		}
 		p.next = next

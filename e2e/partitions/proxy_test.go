@@ -11,16 +11,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
 
 func TestMain(m *testing.M) { azuritetest.Main(m) }
 
 // through starts a proxy before the test's emulator and opens the same table
 // with it and without.
-func through(t *testing.T, cfg Config, retry azstorage.Retry) (p *Proxy, proxied, direct *tablestore.Table) {
+func through(t *testing.T, cfg Config, retry azstore.Retry) (p *Proxy, proxied, direct *tablestore.Table) {
 	t.Helper()
 	p, err := Start(azuritetest.ConnectionString(t), cfg)
 	if err != nil {
@@ -31,7 +31,7 @@ func through(t *testing.T, cfg Config, retry azstorage.Retry) (p *Proxy, proxied
 	if err := plain.Ensure(t.Context(), nil, nil, []string{"rows"}); err != nil {
 		t.Fatal(err)
 	}
-	a, err := azstorage.Open(azstorage.Config{ConnectionString: p.ConnectionString(), Prefix: plain.Prefix(), Retry: retry})
+	a, err := azstore.Open(azstore.Config{ConnectionString: p.ConnectionString(), Prefix: plain.Prefix(), Retry: retry})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,8 +40,8 @@ func through(t *testing.T, cfg Config, retry azstorage.Retry) (p *Proxy, proxied
 }
 
 var (
-	once    = azstorage.Retry{Strategy: azstorage.NoRetry, TryTimeout: time.Minute}
-	patient = azstorage.Retry{Strategy: azstorage.Fixed, MaxRetries: 20, Delay: 100 * time.Millisecond, TryTimeout: time.Minute}
+	once    = azstore.Retry{Strategy: azstore.NoRetry, TryTimeout: time.Minute}
+	patient = azstore.Retry{Strategy: azstore.Fixed, MaxRetries: 20, Delay: 100 * time.Millisecond, TryTimeout: time.Minute}
 )
 
 func row(pk, rk string) tablestore.Entity {
@@ -113,7 +113,7 @@ func TestRefusalsAreTheServices(t *testing.T) {
 			failed = err
 		}
 	}
-	if status, code, ok := azstorage.Describe(failed); !ok || status != http.StatusServiceUnavailable || code != "ServerBusy" || !azstorage.IsUnavailable(failed) {
+	if status, code, ok := azstore.Describe(failed); !ok || status != http.StatusServiceUnavailable || code != "ServerBusy" || !azstore.IsUnavailable(failed) {
 		t.Fatalf("over the limit: %d %s %v", status, code, failed)
 	}
 	ops := make([]tablestore.Op, 100) // ten seconds' worth
@@ -122,7 +122,7 @@ func TestRefusalsAreTheServices(t *testing.T) {
 	}
 	// A machine that stood still has saved up a budget, which one transaction uses up.
 	azuritetest.Eventually(t, time.Minute, func() error {
-		if _, err := table.Submit(t.Context(), ops); !azstorage.IsUnavailable(err) {
+		if _, err := table.Submit(t.Context(), ops); !azstore.IsUnavailable(err) {
 			return fmt.Errorf("a transaction over the limit: %w", err)
 		}
 		return nil

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/testkit/azurite"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azurite"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
 
 // Stress says how to stress what.
@@ -106,10 +106,10 @@ func (o Stress) Run(ctx context.Context) (_ *Laboratory, err error) {
 }
 
 // noRetry: a refusal is what we want to see.
-var noRetry = azstorage.Retry{Strategy: azstorage.NoRetry, TryTimeout: 30 * time.Second}
+var noRetry = azstore.Retry{Strategy: azstore.NoRetry, TryTimeout: 30 * time.Second}
 
 func stressKey(ctx context.Context, o Stress, r *Laboratory, key Key, bare string, cfg Config) (_ *Result, err error) {
-	calm, err := azstorage.Open(azstorage.Config{ConnectionString: bare, Prefix: "stress"})
+	calm, err := azstore.Open(azstore.Config{ConnectionString: bare, Prefix: "stress"})
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func stressKey(ctx context.Context, o Stress, r *Laboratory, key Key, bare strin
 		if err != nil {
 			return nil, err
 		}
-		account, err := azstorage.Open(azstorage.Config{ConnectionString: connection, Prefix: "stress", Retry: noRetry})
+		account, err := azstore.Open(azstore.Config{ConnectionString: connection, Prefix: "stress", Retry: noRetry})
 		if err != nil {
 			return nil, err
 		}
@@ -218,7 +218,7 @@ func hold(ctx context.Context, table *tablestore.Table, key Key, perSecond float
 			mu.Lock()
 			defer mu.Unlock()
 			s.Tries++
-			status, code, answered := azstorage.Describe(err)
+			status, code, answered := azstore.Describe(err)
 			switch {
 			case err == nil:
 				times = append(times, took)
@@ -252,7 +252,7 @@ func hold(ctx context.Context, table *tablestore.Table, key Key, perSecond float
 // readCost counts the requests for one row by its id, where the partition may
 // be any of several.
 func readCost(ctx context.Context, table *tablestore.Table, key Key, ids []string) (float64, error) {
-	metered, meter := azstorage.WithCounter(ctx)
+	metered, meter := azstore.WithCounter(ctx)
 	sample := ids[:min(len(ids), 30)]
 	for _, id := range sample {
 		found := false

@@ -7,7 +7,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/bench"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 )
 
 // On a quiet machine the bounds are 2 × idle + 2 s and 4 × idle, behind 50 films

@@ -10,7 +10,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/bench"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 )
 
 func TestMain(m *testing.M) { stacktest.Main(m) }

@@ -21,10 +21,10 @@ import (
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/registrations"
-	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 )
 
 func TestMain(m *testing.M) { stacktest.Main(m) }
@@ -39,7 +39,7 @@ func start(t *testing.T) (*stack.Stack, *journey.User, *tablestore.Table) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	account, err := azstorage.Open(azstorage.Config{ConnectionString: s.ConnectionString()})
+	account, err := azstore.Open(azstore.Config{ConnectionString: s.ConnectionString()})
 	if err != nil {
 		t.Fatal(err)
 	}

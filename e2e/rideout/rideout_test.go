@@ -25,15 +25,15 @@ import (
 	"github.com/cutroom/cutroom/e2e/partitions"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azurite"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/searchindex"
-	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/testkit/azurite"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 func TestMain(m *testing.M) { stacktest.Main(m) }
@@ -72,7 +72,7 @@ func TestTheApplicationRidesOutPartitionMoves(t *testing.T) {
 		"WEBROLE_RATE_LIMIT=0", "CUTROOM_PURGE_LINGER=1s",
 		"CUTROOM_RECONCILE_INTERVAL=3s", "CUTROOM_RECONCILE_GRACE=3s",
 	}})
-	account, err := azstorage.Open(azstorage.Config{ConnectionString: emulator.ConnectionString()})
+	account, err := azstore.Open(azstore.Config{ConnectionString: emulator.ConnectionString()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +311,7 @@ func listed(ctx context.Context, user *journey.User) (ids []string, err error) {
 
 // leftovers looks at the tables and queues themselves, without the proxy: no
 // row names a deleted video, no promise is open, no message waits.
-func leftovers(ctx context.Context, account *azstorage.Account, ids []string) error {
+func leftovers(ctx context.Context, account *azstore.Account, ids []string) error {
 	var left []string
 	for _, name := range append([]string{catalog.CatalogTable, catalog.RecentTable, videostore.VideosTable, videostore.InflightTable}, searchindex.Tables...) {
 		for row, err := range tablestore.New(account, name).Query(ctx, tablestore.Query{Class: tablestore.Scan}) {
@@ -332,7 +332,7 @@ func leftovers(ctx context.Context, account *azstorage.Account, ids []string) er
 			}
 		}
 	}
-	for _, name := range workqueue.Names(workflow.Specs) {
+	for _, name := range azq.Names(workflow.Specs) {
 		properties, err := account.Queue(name).GetProperties(ctx, nil)
 		if err != nil {
 			return err

@@ -21,8 +21,8 @@ import (
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
@@ -101,7 +101,7 @@ func TestStrangersMakeNothingLoop(t *testing.T) {
 		return nil
 	})
 	way.broken.Store(false)
-	account, err := azstorage.Open(azstorage.Config{ConnectionString: emulator.ConnectionString()})
+	account, err := azstore.Open(azstore.Config{ConnectionString: emulator.ConnectionString()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,16 +8,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/blobstore"
-	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/workitem"
-	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/shared/workqueue/consumer"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
 
 // Prepare creates the queues of specs and what they need, without telling it.
-func (s *Stage) Prepare(specs ...workqueue.Spec) {
-	must(workqueue.OpenAll(s.Account("stage"), specs).Ensure(Quiet(s.ctx)))
+func (s *Stage) Prepare(specs ...azq.Spec) {
+	must(azq.OpenAll(s.Account("stage"), specs).Ensure(Quiet(s.ctx)))
 }
 
 // Ensure creates containers and tables, without telling it.
@@ -37,14 +35,14 @@ func (s *Stage) Blobs(actor string, options ...Option) *blobstore.Store {
 
 // desk is an actor's view of one queue.
 type desk struct {
-	*workqueue.Queue
+	*azq.Queue
 	actor string
 	ctx   context.Context
 }
 
 // Desk opens the queue of spec for an actor.
-func (s *Stage) Desk(actor string, spec workqueue.Spec, options ...Option) desk {
-	return desk{workqueue.OpenAll(s.Account(actor, options...), []workqueue.Spec{spec}).Queue(spec.Name), actor, s.ctx}
+func (s *Stage) Desk(actor string, spec azq.Spec, options ...Option) desk {
+	return desk{azq.OpenAll(s.Account(actor, options...), []azq.Spec{spec}).Queue(spec.Name), actor, s.ctx}
 }
 
 // quiet is the desk whose requests are not told.
@@ -56,13 +54,13 @@ func (d desk) quiet() desk {
 // put sends an item for each id.
 func (d desk) put(step string, ids ...string) {
 	for _, id := range ids {
-		must(d.Send(d.ctx, get(workitem.New(step, "", id, nil)), 0))
+		must(d.Send(d.ctx, get(azq.NewItem(step, "", id, nil)), 0))
 	}
 }
 
 // take receives n messages with one request, once all of them can be seen. It polls, and
 // only the poll that finds them is told.
-func (d desk) take(n int) (leases []*workqueue.Lease) {
+func (d desk) take(n int) (leases []*azq.Lease) {
 	must(until(d.ctx, fmt.Sprintf("%s receives %d messages", d.actor, n), func() (bool, error) {
 		if seen, err := d.Peek(Quiet(d.ctx), n); err != nil || len(seen) < n {
 			return false, err
@@ -75,16 +73,16 @@ func (d desk) take(n int) (leases []*workqueue.Lease) {
 }
 
 // takeOne receives one message.
-func (d desk) takeOne() *workqueue.Lease { return d.take(1)[0] }
+func (d desk) takeOne() *azq.Lease { return d.take(1)[0] }
 
 // delete deletes the message of a lease.
-func (d desk) delete(l *workqueue.Lease) { must(l.Complete(d.ctx)) }
+func (d desk) delete(l *azq.Lease) { must(l.Complete(d.ctx)) }
 
 // length is the number of messages in the queue.
 func (d desk) length() int64 { return get(d.Length(d.ctx)).Length }
 
 // id is the id of the item in a message.
-func id(l *workqueue.Lease) string { return get(l.Item()).ID }
+func id(l *azq.Lease) string { return get(l.Item()).ID }
 
 // numbered returns n names.
 func numbered(name string, n int) (ids []string) {
@@ -95,13 +93,13 @@ func numbered(name string, n int) (ids []string) {
 }
 
 // Consume runs the product's consumer as an actor until stop is called.
-func (s *Stage) Consume(ctx context.Context, actor string, spec workqueue.Spec, options consumer.Options, road ...Option) (stop func()) {
-	return s.consume(ctx, actor, []workqueue.Spec{spec}, options, road...)
+func (s *Stage) Consume(ctx context.Context, actor string, spec azq.Spec, options azq.Options, road ...Option) (stop func()) {
+	return s.consume(ctx, actor, []azq.Spec{spec}, options, road...)
 }
 
-func (s *Stage) consume(ctx context.Context, actor string, specs []workqueue.Spec, options consumer.Options, road ...Option) (stop func()) {
+func (s *Stage) consume(ctx context.Context, actor string, specs []azq.Spec, options azq.Options, road ...Option) (stop func()) {
 	options.Worker, options.Log, options.Pools = actor, slog.New(slog.DiscardHandler), map[string]int{specs[0].Pool: 1}
-	c := get(consumer.New(workqueue.OpenAll(s.Worker(actor, road...), specs), options))
+	c := get(azq.NewConsumer(azq.OpenAll(s.Worker(actor, road...), specs), options))
 	running, cancel := context.WithCancel(ctx)
 	var wait sync.WaitGroup
 	wait.Go(func() { c.Run(running) })
@@ -132,8 +130,8 @@ func (d *diary) has(s *Stage, n int) {
 }
 
 // working has a handler for a step that takes so long and notes what it did.
-func (d *diary) working(step string, took time.Duration) map[string]consumer.Handler {
-	return map[string]consumer.Handler{step: consumer.HandlerFunc(func(ctx context.Context, job *consumer.Job) error {
+func (d *diary) working(step string, took time.Duration) map[string]azq.Handler {
+	return map[string]azq.Handler{step: azq.HandlerFunc(func(ctx context.Context, job *azq.Job) error {
 		if err := sleep(ctx, took); err != nil {
 			return err
 		}

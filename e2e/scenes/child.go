@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/scene"
 )
 
@@ -140,7 +140,7 @@ func playChild(actor string) error {
 	defer cancel()
 	out := json.NewEncoder(os.Stdout)
 	s := &Stage{
-		ctx: ctx, cfg: azstorage.Config{
+		ctx: ctx, cfg: azstore.Config{
 			ConnectionString: account.ConnectionString, Account: account.Account, EndpointSuffix: account.EndpointSuffix, Prefix: account.Prefix,
 		},
 		began: time.Now(), tell: func(e Event) { _ = out.Encode(e) }, // a parent that is gone needs nothing

@@ -8,14 +8,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/shared/workqueue/consumer"
+	"github.com/cutroom/cutroom/shared/azq"
 )
 
 var (
-	bulkQueue     = workqueue.Spec{Name: "newsletters", Steps: []string{"newsletter"}, Pool: "mail", Weight: 1, Visibility: 10 * time.Second, MaxIdlePoll: 100 * time.Millisecond}
-	criticalQueue = workqueue.Spec{Name: "password-resets", Steps: []string{"reset"}, Pool: "mail", Weight: 3, Urgent: true, Visibility: 2 * time.Second, MaxIdlePoll: 100 * time.Millisecond}
-	lanedQueue    = workqueue.Spec{Name: "films", Steps: []string{"film"}, Pool: "films", Laned: true, MaxIdlePoll: 100 * time.Millisecond}
+	bulkQueue     = azq.Spec{Name: "newsletters", Steps: []string{"newsletter"}, Pool: "mail", Weight: 1, Visibility: 10 * time.Second, MaxIdlePoll: 100 * time.Millisecond}
+	criticalQueue = azq.Spec{Name: "password-resets", Steps: []string{"reset"}, Pool: "mail", Weight: 3, Urgent: true, Visibility: 2 * time.Second, MaxIdlePoll: 100 * time.Millisecond}
+	lanedQueue    = azq.Spec{Name: "films", Steps: []string{"film"}, Pool: "films", Laned: true, MaxIdlePoll: 100 * time.Millisecond}
 )
 
 // bulkAndCritical shows queues of their own for what is urgent and what is not, with
@@ -26,7 +25,7 @@ func bulkAndCritical(s *Stage) {
 	var done diary
 	handlers := done.working("newsletter", 200*time.Millisecond)
 	handlers["reset"] = done.working("reset", 10*time.Millisecond)["reset"]
-	stop := s.consume(s.ctx, "worker", []workqueue.Spec{criticalQueue, bulkQueue}, consumer.Options{Handlers: handlers})
+	stop := s.consume(s.ctx, "worker", []azq.Spec{criticalQueue, bulkQueue}, azq.Options{Handlers: handlers})
 	defer stop()
 	done.has(s, 2)
 	s.Next()
@@ -45,7 +44,7 @@ func bulkAndCritical(s *Stage) {
 
 // oneOfEachIsDropped lets a worker die that holds a message of each queue (Q16b).
 func oneOfEachIsDropped(s *Stage) {
-	for _, spec := range []workqueue.Spec{bulkQueue, criticalQueue} {
+	for _, spec := range []azq.Spec{bulkQueue, criticalQueue} {
 		s.Desk("producer", spec).quiet().put(spec.Steps[0], "dropped "+spec.Steps[0])
 		s.Desk("dying worker", spec).takeOne()
 	}
@@ -61,11 +60,11 @@ func oneOfEachIsDropped(s *Stage) {
 
 // noisyNeighbour puts 30 items of one customer before one item of another.
 func noisyNeighbour(s *Stage) {
-	producer := workqueue.OpenAll(s.Account("producer"), []workqueue.Spec{lanedQueue})
+	producer := azq.OpenAll(s.Account("producer"), []azq.Spec{lanedQueue})
 	send := func(ctx context.Context, customer string, films ...string) (lane int) {
 		for _, film := range films {
 			lane, _ = producer.Lane(Quiet(ctx), customer, false)
-			queue := desk{producer.Queue(workqueue.LaneName(lanedQueue.Name, lane)), customer, ctx}
+			queue := desk{producer.Queue(azq.LaneName(lanedQueue.Name, lane)), customer, ctx}
 			queue.put("film", film)
 		}
 		return lane
@@ -73,7 +72,7 @@ func noisyNeighbour(s *Stage) {
 	send(Quiet(s.ctx), "loud", numbered("loud", 30)...)
 	lane := send(s.ctx, "quiet", "quiet 1")
 	var done diary
-	stop := s.Consume(s.ctx, "worker", lanedQueue, consumer.Options{Handlers: done.working("film", 20*time.Millisecond)})
+	stop := s.Consume(s.ctx, "worker", lanedQueue, azq.Options{Handlers: done.working("film", 20*time.Millisecond)})
 	defer stop()
 	done.has(s, 31)
 	stop()
@@ -81,7 +80,7 @@ func noisyNeighbour(s *Stage) {
 	s.Claim(before < 20, lane, before)
 }
 
-var burstQueue = workqueue.Spec{Name: "films", Steps: []string{"film"}, Pool: "films", MaxIdlePoll: 100 * time.Millisecond}
+var burstQueue = azq.Spec{Name: "films", Steps: []string{"film"}, Pool: "films", MaxIdlePoll: 100 * time.Millisecond}
 
 // burst shows a queue as a buffer (Q7), and its length as the signal by which workers
 // come and go (Q4, Q18).
@@ -118,7 +117,7 @@ func scaled(s *Stage, queue desk, length int64) (did []string, peak int) {
 		for len(stops) < want {
 			name := fmt.Sprintf("worker %d", len(stops)+1)
 			s.Act("scaler", "length %d: starts %s", length, name)
-			stops = append(stops, s.Consume(queue.ctx, name, burstQueue, consumer.Options{Handlers: done.working("film", 150*time.Millisecond)}))
+			stops = append(stops, s.Consume(queue.ctx, name, burstQueue, azq.Options{Handlers: done.working("film", 150*time.Millisecond)}))
 		}
 		peak = max(peak, len(stops))
 		if last := len(stops) - 1; last >= want {
@@ -131,20 +130,20 @@ func scaled(s *Stage, queue desk, length int64) (did []string, peak int) {
 	return done.read(), peak
 }
 
-var poisonQueue = workqueue.Spec{Name: "letters", Steps: []string{"letter"}, Pool: "mail", MaxFailures: 2, MaxIdlePoll: 100 * time.Millisecond}
+var poisonQueue = azq.Spec{Name: "letters", Steps: []string{"letter"}, Pool: "mail", MaxFailures: 2, MaxIdlePoll: 100 * time.Millisecond}
 
 // poisonAndRedrive shows that a message is deleted only after its work succeeded (Q3):
 // one that cannot succeed is put aside with its reason, and an operator sends it again.
 func poisonAndRedrive(s *Stage) {
 	s.Prepare(poisonQueue)
-	queues := workqueue.OpenAll(s.Account("operator"), []workqueue.Spec{poisonQueue})
+	queues := azq.OpenAll(s.Account("operator"), []azq.Spec{poisonQueue})
 	operator := desk{queues.Queue(poisonQueue.Name), "operator", s.ctx}
 	operator.put("letter", "letter")
 	var tried diary
 	var corrected atomic.Bool
-	stop := s.Consume(s.ctx, "worker", poisonQueue, consumer.Options{
+	stop := s.Consume(s.ctx, "worker", poisonQueue, azq.Options{
 		FirstRetry: time.Second,
-		Handlers: map[string]consumer.Handler{"letter": consumer.HandlerFunc(func(_ context.Context, job *consumer.Job) error {
+		Handlers: map[string]azq.Handler{"letter": azq.HandlerFunc(func(_ context.Context, job *azq.Job) error {
 			tried.note(fmt.Sprintf("attempt %d, last error %q", job.Attempt(), job.Item.LastError))
 			if !corrected.Load() {
 				return errors.New("no such street")
@@ -153,7 +152,7 @@ func poisonAndRedrive(s *Stage) {
 		})},
 	})
 	defer stop()
-	var aside []workqueue.Poisoned
+	var aside []azq.Poisoned
 	s.until("the letter is put aside", func() (bool, error) {
 		var err error
 		aside, _, err = queues.ListPoison(Quiet(s.ctx), 10, "")

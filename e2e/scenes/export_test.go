@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/scene"
 )
 
@@ -16,6 +16,6 @@ func Names() []string { return slices.Sorted(maps.Keys(programs)) }
 var Granularity = granularity
 
 // RunProgram plays a program that is not listed.
-func RunProgram(ctx context.Context, cfg azstorage.Config, program func(context.Context, *Stage), story []scene.Line, tell func(Event)) error {
+func RunProgram(ctx context.Context, cfg azstore.Config, program func(context.Context, *Stage), story []scene.Line, tell func(Event)) error {
 	return run(ctx, cfg, func(s *Stage) { program(s.ctx, s) }, story, nil, tell)
 }

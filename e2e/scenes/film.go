@@ -11,12 +11,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
-var filmQueue = workqueue.Spec{Name: "convert", Visibility: 30 * time.Second}
+var filmQueue = azq.Spec{Name: "convert", Visibility: 30 * time.Second}
 
 // formats are what a film is converted to, and the arguments of ffmpeg.
 var formats = []struct{ name, arguments string }{

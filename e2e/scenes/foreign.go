@@ -24,13 +24,11 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/cutroom/cutroom/e2e/stack"
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/workitem"
-	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/shared/workqueue/consumer"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
 )
 
-var greetQueue = workqueue.Spec{Name: "greetings", Steps: []string{"greet"}, Pool: "light", MaxIdlePoll: 100 * time.Millisecond}
+var greetQueue = azq.Spec{Name: "greetings", Steps: []string{"greet"}, Pool: "light", MaxIdlePoll: 100 * time.Millisecond}
 
 // greeting is the data of an item, with bytes that no text may hold (Q19).
 type greeting struct {
@@ -58,16 +56,16 @@ func threeWorkers(s *Stage) {
 	s.Claim(!said("done new greeting"))
 
 	var done diary
-	var seen workitem.Item
+	var seen azq.Item
 	var data greeting
 	for version, worker := range []string{"old worker", "new worker"} {
 		spec := greetQueue
 		if version == 1 {
 			spec.MaxIdlePoll = 20 * time.Millisecond // the new worker looks more often, so that the scene is short
 		}
-		defer s.Consume(s.ctx, worker, spec, consumer.Options{
+		defer s.Consume(s.ctx, worker, spec, azq.Options{
 			Version: version + 1, DeferPause: time.Second,
-			Handlers: map[string]consumer.Handler{"greet": consumer.Handle(func(ctx context.Context, job *consumer.Job, g greeting) error {
+			Handlers: map[string]azq.Handler{"greet": azq.Handle(func(ctx context.Context, job *azq.Job, g greeting) error {
 				if job.Item.ID == "new greeting" {
 					seen, data = job.Item, g // once: no other worker takes it
 				}
@@ -131,7 +129,7 @@ func careless(s *Stage) {
 	back := map[string]string{}
 	for _, text := range []string{noXML, encoded} {
 		_, err := queue.EnqueueMessage(s.ctx, text, nil)
-		if _, _, answered := azstorage.Describe(err); answered {
+		if _, _, answered := azstore.Describe(err); answered {
 			continue // refused
 		}
 		must(err)
@@ -158,7 +156,7 @@ func receiveAndDelete(s *Stage, queue *azqueue.QueueClient) string {
 // sendGreeting writes a message as a program would that is not ours.
 func sendGreeting(ctx context.Context, s *Stage, queue string, version int, id string, picture []byte) {
 	data := get(json.Marshal(greeting{Name: "Ada", Picture: picture}))
-	text := fmt.Sprintf(`{"specversion":"1.0","id":%q,%s,"type":%q,"data":%s}`, id, unknownMember, workitem.Item{Step: "greet", Version: version}.Type(), data)
+	text := fmt.Sprintf(`{"specversion":"1.0","id":%q,%s,"type":%q,"data":%s}`, id, unknownMember, azq.Item{Step: "greet", Version: version}.Type(), data)
 	get(s.Account("producer").Queue(queue).EnqueueMessage(ctx, base64.StdEncoding.EncodeToString([]byte(text)), nil))
 }
 

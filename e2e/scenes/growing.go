@@ -11,7 +11,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 )
@@ -39,7 +39,7 @@ func whileItUploads(s *Stage) {
 	s.Next(g.layout.Count())
 	must(g.send(s.ctx))
 	s.Next()
-	status, _, _ := azstorage.Describe(g.put(s.ctx, 0, []byte("another film")))
+	status, _, _ := azstore.Describe(g.put(s.ctx, 0, []byte("another film")))
 	s.Claim(status == http.StatusForbidden)
 
 	early := g.attempt()

@@ -7,11 +7,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/indexrows"
 	"github.com/cutroom/cutroom/shared/searchindex"
-	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -31,7 +31,7 @@ func indexFollows(s *Stage) {
 	s.Claim(finds("harbour") && !finds("lighthouse"))
 
 	var writes atomic.Int64 // partitions are written at the same time
-	dying := searchindex.New(s.Account("dying worker", retrying(azstorage.Retry{Strategy: azstorage.NoRetry}), onTheWay(func(r *http.Request) inject.Fault {
+	dying := searchindex.New(s.Account("dying worker", retrying(azstore.Retry{Strategy: azstore.NoRetry}), onTheWay(func(r *http.Request) inject.Fault {
 		if r.Method != http.MethodGet && writes.Add(1) >= 2 {
 			return inject.Reset
 		}

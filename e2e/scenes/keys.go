@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/registrations"
-	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/shared/workers"
@@ -117,7 +117,7 @@ func chosen(s *Stage, n need, table string) {
 	for i := range max(c.suffixes, 1) {
 		places = append(places, fmt.Sprintf("%s-1~%d", cmp.Or(n.subject, "all"), i))
 	}
-	metered, meter := azstorage.WithCounter(s.ctx)
+	metered, meter := azstore.WithCounter(s.ctx)
 	class := tablestore.RowRange
 	for _, place := range places {
 		get(rows.Insert(Quiet(s.ctx), tablestore.Entity{PartitionKey: place, RowKey: "row-0"}))

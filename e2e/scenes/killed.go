@@ -11,11 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/blobstore"
-	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/testkit/inject"
-	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/shared/workqueue/consumer"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
 
 // A film is made in four portions. For each, the worker writes the output, then the
@@ -24,7 +23,7 @@ import (
 // portion is made twice, with the same result (Q8), the first two are not made again
 // (Q16c), and the message was not deleted too early (Q3).
 
-var portionQueue = workqueue.Spec{Name: "films", Visibility: 2 * time.Second}
+var portionQueue = azq.Spec{Name: "films", Visibility: 2 * time.Second}
 
 const (
 	portions      = 4
@@ -62,7 +61,7 @@ func killedInTheMiddle(s *Stage) {
 // stopsInTime lets renewals fail: the handler is told to stop before its visibility
 // timeout ends, so that no two workers ever make one portion (Q16c).
 func stopsInTime(s *Stage) {
-	spec := workqueue.Spec{Name: "portions", Steps: []string{"portion"}, Pool: "heavy", Visibility: 4 * time.Second, MaxIdlePoll: 100 * time.Millisecond}
+	spec := azq.Spec{Name: "portions", Steps: []string{"portion"}, Pool: "heavy", Visibility: 4 * time.Second, MaxIdlePoll: 100 * time.Millisecond}
 	s.Prepare(spec)
 	s.Desk("producer", spec).quiet().put("portion", "a long portion")
 	var stopped sync.Once
@@ -70,8 +69,8 @@ func stopsInTime(s *Stage) {
 	left := time.Duration(0)
 	var blackout atomic.Bool
 	blackout.Store(true)
-	stop := s.Consume(s.ctx, "encoder 3", spec, consumer.Options{
-		Handlers: map[string]consumer.Handler{"portion": consumer.HandlerFunc(func(ctx context.Context, job *consumer.Job) error {
+	stop := s.Consume(s.ctx, "encoder 3", spec, azq.Options{
+		Handlers: map[string]azq.Handler{"portion": azq.HandlerFunc(func(ctx context.Context, job *azq.Job) error {
 			<-ctx.Done()
 			stopped.Do(func() {
 				left = time.Until(job.Received.Add(spec.Visibility))
@@ -89,7 +88,7 @@ func stopsInTime(s *Stage) {
 	defer stop()
 	select {
 	case err := <-told:
-		s.Claim(errors.Is(err, workqueue.ErrLeaseEnding) && left > 0, left.Seconds())
+		s.Claim(errors.Is(err, azq.ErrLeaseEnding) && left > 0, left.Seconds())
 	case <-s.ctx.Done():
 		must(context.Cause(s.ctx))
 	}

@@ -7,11 +7,11 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
 )
 
-var staleQueue = workqueue.Spec{Name: "work", Visibility: time.Second}
+var staleQueue = azq.Spec{Name: "work", Visibility: time.Second}
 
 // staleReceipt shows that a receipt is valid until another worker receives the message,
 // and what the service answers then: 400 PopReceiptMismatch while the other works, 404
@@ -24,7 +24,7 @@ func staleReceipt(s *Stage) {
 	s.Next()
 	must(sleep(s.ctx, time.Until(held[0].Deadline())))
 	s.Next(id(held[0]), id(held[1]))
-	again := map[string]*workqueue.Lease{}
+	again := map[string]*azq.Lease{}
 	for _, lease := range awake.take(len(held)) {
 		again[id(lease)] = lease
 	}
@@ -32,9 +32,9 @@ func staleReceipt(s *Stage) {
 	s.Claim(done != nil && atWork != nil)
 	awake.delete(done)
 	s.Next()
-	late := func(lease *workqueue.Lease, code queueerror.Code) {
+	late := func(lease *azq.Lease, code queueerror.Code) {
 		err := lease.Complete(s.ctx)
-		s.Claim(errors.Is(err, workqueue.ErrLeaseLost) && azstorage.HasCode(err, code), id(lease), code)
+		s.Claim(errors.Is(err, azq.ErrLeaseLost) && azstore.HasCode(err, code), id(lease), code)
 	}
 	late(held[0], queueerror.MessageNotFound)
 	must(atWork.Renew(s.ctx))
@@ -49,8 +49,8 @@ func staleReceipt(s *Stage) {
 const minute = 200 * time.Millisecond
 
 var (
-	fixedQueue   = workqueue.Spec{Name: "fixed", Visibility: 30 * minute}
-	renewedQueue = workqueue.Spec{Name: "renewed", Visibility: 10 * minute}
+	fixedQueue   = azq.Spec{Name: "fixed", Visibility: 30 * minute}
+	renewedQueue = azq.Spec{Name: "renewed", Visibility: 10 * minute}
 )
 
 func fixedOrRenewed(s *Stage) {
@@ -64,7 +64,7 @@ func fixedOrRenewed(s *Stage) {
 // crashAndWait lets a worker work for 10 minutes and crash, and claims how long the next
 // one waits for its message. It returns the lease of the first, and how long it hid the
 // message after the crash.
-func crashAndWait(s *Stage, spec workqueue.Spec) (lease *workqueue.Lease, hidden time.Duration) {
+func crashAndWait(s *Stage, spec azq.Spec) (lease *azq.Lease, hidden time.Duration) {
 	s.Desk("producer", spec).put("film", "film")
 	second := s.Desk("worker 2", spec)
 	lease = s.Desk("worker 1", spec).takeOne()
@@ -86,7 +86,7 @@ func crashAndWait(s *Stage, spec workqueue.Spec) (lease *workqueue.Lease, hidden
 
 func minutes(d time.Duration) int { return int(math.Round(float64(d) / float64(minute))) }
 
-var hastyQueue = workqueue.Spec{Name: "hasty", Visibility: time.Second}
+var hastyQueue = azq.Spec{Name: "hasty", Visibility: time.Second}
 
 // lateDeletes shows the paper's feedback (Q16d): deletes that come too late are
 // counted, and past a threshold the visibility timeout is raised, for every role.
@@ -102,7 +102,7 @@ func lateDeletes(s *Stage) {
 	s.Next()
 	for _, lease := range held {
 		err := lease.Complete(s.ctx)
-		s.Claim(errors.Is(err, workqueue.ErrLeaseLost) && azstorage.HasCode(err, queueerror.PopReceiptMismatch), id(lease))
+		s.Claim(errors.Is(err, azq.ErrLeaseLost) && azstore.HasCode(err, queueerror.PopReceiptMismatch), id(lease))
 	}
 	const raised = 2 * time.Second
 	must(slow.Tune(s.ctx))

@@ -10,13 +10,12 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/testkit/inject"
-	"github.com/cutroom/cutroom/shared/workitem"
-	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
 )
 
-var plainQueue = workqueue.Spec{Name: "work"}
+var plainQueue = azq.Spec{Name: "work"}
 
 // tooLarge shows the limit of a message and the claim check (Q9), and what a message
 // lives for when nothing is chosen.
@@ -24,17 +23,17 @@ func tooLarge(s *Stage) {
 	s.Prepare(plainQueue)
 	bare := s.Account("producer").Queue(plainQueue.Name)
 	_, err := bare.EnqueueMessage(s.ctx, strings.Repeat("x", 70_000), nil)
-	status, code, _ := azstorage.Describe(err)
+	status, code, _ := azstore.Describe(err)
 	s.Claim(status == http.StatusRequestEntityTooLarge || status == http.StatusBadRequest, status, code)
 
 	script := strings.Repeat("a line of the script\n", 3500)
 	producer, worker := s.Desk("producer", plainQueue), s.Desk("worker", plainQueue)
-	must(producer.Send(s.ctx, get(workitem.New("print", "film-1", "film-1.print", map[string]string{"script": script})), 0))
+	must(producer.Send(s.ctx, get(azq.NewItem("print", "film-1", "film-1.print", map[string]string{"script": script})), 0))
 	s.Next()
 	lease := worker.takeOne()
 	small := get(lease.Item())
 	s.Claim(small.DataRef != "" && small.Data == nil, small.DataRef)
-	data := get(workitem.DecodeData[map[string]string](get(lease.Open(s.ctx))))
+	data := get(azq.DecodeData[map[string]string](get(lease.Open(s.ctx))))
 	s.Claim(data["script"] == script, len(script))
 	worker.delete(lease)
 	s.Next()
@@ -51,7 +50,7 @@ func tooLarge(s *Stage) {
 
 // queueVocabulary uses every operation of the queue service (Q10).
 func queueVocabulary(s *Stage) {
-	queues := workqueue.OpenAll(s.Account("operator"), []workqueue.Spec{plainQueue})
+	queues := azq.OpenAll(s.Account("operator"), []azq.Spec{plainQueue})
 	q := desk{queues.Queue(plainQueue.Name), "operator", s.ctx}
 	must(q.Create(s.ctx))
 	must(q.Create(Quiet(s.ctx)))
@@ -65,13 +64,13 @@ func queueVocabulary(s *Stage) {
 	s.Claim(len(seen) == 2 && seen[0].DequeueCount == 0)
 
 	held := get(q.Receive(s.ctx, 100))
-	s.Claim(len(held) == workqueue.MaxBatch, len(held))
+	s.Claim(len(held) == azq.MaxBatch, len(held))
 	must(held[0].Renew(s.ctx))
-	must(held[1].Release(s.ctx, 0, func(i *workitem.Item) { i.LastError = "seen by the operator" }))
+	must(held[1].Release(s.ctx, 0, func(i *azq.Item) { i.LastError = "seen by the operator" }))
 	q.delete(held[0])
 
 	s.Next()
-	s.Ensure([]string{workqueue.ControlContainer})
+	s.Ensure([]string{azq.ControlContainer})
 	must(q.Pause(s.ctx))
 	state := get(q.Length(s.ctx))
 	s.Claim(state.Length == 39 && state.Policy.Paused, state.Length)
@@ -82,7 +81,7 @@ func queueVocabulary(s *Stage) {
 	s.Claim(q.length() == 0)
 	must(q.Delete(s.ctx))
 	_, err := q.Length(s.ctx)
-	s.Claim(workqueue.IsMissing(err))
+	s.Claim(azq.IsMissing(err))
 }
 
 // oneErrorThreeNames shows what an error consists of, and that one thing has several
@@ -92,7 +91,7 @@ func oneErrorThreeNames(s *Stage) {
 	s.Ensure([]string{"media"}, "films")
 	account := s.Account("client")
 	claim := func(err error, status int, code string) {
-		gotStatus, gotCode, answered := azstorage.Describe(err)
+		gotStatus, gotCode, answered := azstore.Describe(err)
 		s.Claim(answered && gotStatus == status && gotCode == code, gotStatus, gotCode)
 	}
 	queue := account.Queue(plainQueue.Name)
@@ -113,6 +112,6 @@ func oneErrorThreeNames(s *Stage) {
 	_, err = account.Table("films").SubmitTransaction(s.ctx, []aztables.TransactionAction{{ActionType: aztables.TransactionTypeAdd, Entity: row}}, nil)
 	claim(err, http.StatusConflict, string(aztables.EntityAlreadyExists))
 	s.Claim(s.Told(func(e Event) bool { return strings.HasPrefix(e.Reply, "202, inside 1 × 409") }) == 1)
-	_, code, answered := azstorage.Describe(errors.New("no service said this"))
+	_, code, answered := azstore.Describe(errors.New("no service said this"))
 	s.Claim(!answered && code == "")
 }

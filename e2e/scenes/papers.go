@@ -3,7 +3,7 @@ package scenes
 import (
 	"time"
 
-	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/shared/azq"
 )
 
 // The paper's figure (Q11): producers P1 and P2 put messages 1 and 2; C1 dequeues
@@ -12,7 +12,7 @@ import (
 // SIGKILL. The story is in shared/scene/stories.
 
 // papersQueue hides a message for 3 s, because the paper's 30 s are long to wait for.
-var papersQueue = workqueue.Spec{Name: "work", Visibility: 3 * time.Second}
+var papersQueue = azq.Spec{Name: "work", Visibility: 3 * time.Second}
 
 const actorC1 = "C1"
 

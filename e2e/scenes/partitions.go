@@ -11,18 +11,18 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/partitions"
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
 
 // behind leads an actor to the tables through a model of Azure's partition servers,
 // which the emulator does not have.
 func behind(model *partitions.Proxy) Option {
-	return func(cfg *azstorage.Config) { cfg.ConnectionString = model.ConnectionString() }
+	return func(cfg *azstore.Config) { cfg.ConnectionString = model.ConnectionString() }
 }
 
 // patient rides out what the model does.
-var patient = retrying(azstorage.Retry{Strategy: azstorage.Exponential, MaxRetries: 15, Delay: 20 * time.Millisecond, MinDelay: 20 * time.Millisecond, MaxDelay: 300 * time.Millisecond, TryTimeout: 5 * time.Second})
+var patient = retrying(azstore.Retry{Strategy: azstore.Exponential, MaxRetries: 15, Delay: 20 * time.Millisecond, MinDelay: 20 * time.Millisecond, MaxDelay: 300 * time.Millisecond, TryTimeout: 5 * time.Second})
 
 // partitionSplits reads and writes a table while its partitions split and move (T10):
 // pages end where a range ends, requests are refused, and no update is lost.
@@ -126,7 +126,7 @@ func pressed(s *Stage, table string, key func(int) string) (share float64, stats
 		return 0, stats, err
 	}
 	defer model.Close()
-	rows := s.Table("viewers", table, behind(model), retrying(azstorage.Retry{Strategy: azstorage.NoRetry}))
+	rows := s.Table("viewers", table, behind(model), retrying(azstore.Retry{Strategy: azstore.NoRetry}))
 	var done atomic.Int64
 	var all sync.WaitGroup
 	begin := time.Now()

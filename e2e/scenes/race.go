@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/registrations"
-	"github.com/cutroom/cutroom/shared/tablestore"
 )
 
 // race is the paper's example on a stage.
@@ -30,7 +30,7 @@ func theRace(s *Stage) {
 	keys := r.keys()
 	s.Claim(slices.Equal(keys, []string{"AGE:055__1234__John__M", "BIB:01234__John__M__55", "GUARD:01234"}), keys)
 	for _, ask := range []registrations.Query{{Bib: &john.Bib}, {AgeFrom: &john.Age, AgeTo: &john.Age}} {
-		metered, meter := azstorage.WithCounter(s.ctx)
+		metered, meter := azstore.WithCounter(s.ctx)
 		found, _, err := r.store.List(metered, r.event, ask, 10, "")
 		must(err)
 		s.Claim(len(found) == 1 && found[0].Name == "John" && meter.Counts().Rows == 1)

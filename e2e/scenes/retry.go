@@ -7,30 +7,30 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/testkit/inject"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
 )
 
 // retries lets clients with the paper's three strategies meet a service that is busy
 // for a while (T10), and shows the curve and the herd (T11).
 func retries(s *Stage) {
 	s.Ensure(nil, "films")
-	_, _, err := rideOut(s, "none", azstorage.Retry{Strategy: azstorage.NoRetry})
-	s.Claim(azstorage.IsUnavailable(err))
-	fixed, took, err := rideOut(s, "fixed", azstorage.Retry{Strategy: azstorage.Fixed, MaxRetries: 20, Delay: 100 * time.Millisecond})
+	_, _, err := rideOut(s, "none", azstore.Retry{Strategy: azstore.NoRetry})
+	s.Claim(azstore.IsUnavailable(err))
+	fixed, took, err := rideOut(s, "fixed", azstore.Retry{Strategy: azstore.Fixed, MaxRetries: 20, Delay: 100 * time.Millisecond})
 	s.Claim(err == nil, fixed, took.Seconds())
-	growing, took, err := rideOut(s, "exponential", azstorage.Retry{Strategy: azstorage.Exponential, MaxRetries: 8, Delay: 100 * time.Millisecond, MinDelay: 50 * time.Millisecond, MaxDelay: 2 * time.Second})
+	growing, took, err := rideOut(s, "exponential", azstore.Retry{Strategy: azstore.Exponential, MaxRetries: 8, Delay: 100 * time.Millisecond, MinDelay: 50 * time.Millisecond, MaxDelay: 2 * time.Second})
 	s.Claim(err == nil, growing, took.Seconds())
 	s.Claim(growing < fixed, growing, fixed)
 
 	_, err = s.Account("client", retrying(quickRetry)).Table("films").AddEntity(s.ctx, []byte(`{"PartitionKey":"film","RowKey":"fixed"}`), nil)
-	s.Claim(azstorage.IsConflict(err) && s.ToldOf("client") == 1)
+	s.Claim(azstore.IsConflict(err) && s.ToldOf("client") == 1)
 	curve(s)
 }
 
 // rideOut inserts a row while the service is busy for 1.5 s. It returns the number of
 // requests, and how long they took.
-func rideOut(s *Stage, strategy string, retry azstorage.Retry) (requests int, took time.Duration, err error) {
+func rideOut(s *Stage, strategy string, retry azstore.Retry) (requests int, took time.Duration, err error) {
 	began := time.Now()
 	client := s.Account(strategy, retrying(retry), onTheWay(func(*http.Request) inject.Fault {
 		if time.Since(began) < 1500*time.Millisecond {
@@ -44,7 +44,7 @@ func rideOut(s *Stage, strategy string, retry azstorage.Retry) (requests int, to
 
 // curve tells the paper's formula and what its random spread is for.
 func curve(s *Stage) {
-	paper := azstorage.PaperRetry
+	paper := azstore.PaperRetry
 	var pauses []string
 	for x := 1; x <= paper.MaxRetries; x++ {
 		pause := fmt.Sprintf("%.0f", paper.Pause(x, 0).Seconds())
@@ -56,7 +56,7 @@ func curve(s *Stage) {
 	s.Next(strings.Join(pauses, ", "))
 	s.Claim(paper.Pause(1, 0) == 39*time.Second && paper.Pause(5, 0.5) == 90*time.Second)
 
-	herd := func(r azstorage.Retry) (most int) {
+	herd := func(r azstore.Retry) (most int) {
 		at := map[int]int{}
 		for range 200 {
 			slot := int(r.Pause(2, rand.Float64()) / (20 * time.Millisecond))
@@ -65,7 +65,7 @@ func curve(s *Stage) {
 		}
 		return most
 	}
-	fixed := herd(azstorage.Retry{Strategy: azstorage.Fixed, Delay: 500 * time.Millisecond})
-	spread := herd(azstorage.Retry{Strategy: azstorage.Exponential, Delay: 500 * time.Millisecond, MaxDelay: time.Minute})
+	fixed := herd(azstore.Retry{Strategy: azstore.Fixed, Delay: 500 * time.Millisecond})
+	spread := herd(azstore.Retry{Strategy: azstore.Exponential, Delay: 500 * time.Millisecond, MaxDelay: time.Minute})
 	s.Claim(fixed == 200 && spread < fixed/3, fixed, spread)
 }

@@ -7,9 +7,9 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azurite"
 	"github.com/cutroom/cutroom/shared/scene"
-	"github.com/cutroom/cutroom/shared/testkit/azurite"
 )
 
 // ErrUnknown says that there is no scene of a name.
@@ -25,7 +25,7 @@ const longest = 2 * time.Minute
 // [MaybeChild] first thing in main.
 //
 // Answers to the scene's questions may be nil; [scene.ErrAnswer] is for wrong ones.
-func Run(ctx context.Context, cfg azstorage.Config, name string, answers map[string]string, tell func(Event)) error {
+func Run(ctx context.Context, cfg azstore.Config, name string, answers map[string]string, tell func(Event)) error {
 	program := programs[name]
 	sc, listed := scene.Find(name)
 	if program == nil || !listed {
@@ -44,9 +44,9 @@ func Run(ctx context.Context, cfg azstorage.Config, name string, answers map[str
 	return nil
 }
 
-func run(ctx context.Context, cfg azstorage.Config, program func(*Stage), story []scene.Line, answers map[string]string, tell func(Event)) error {
+func run(ctx context.Context, cfg azstore.Config, program func(*Stage), story []scene.Line, answers map[string]string, tell func(Event)) error {
 	cfg.Prefix = fmt.Sprintf("s%09x", rand.Uint64()&0xfffffffff)
-	account, err := azstorage.Open(cfg)
+	account, err := azstore.Open(cfg)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func run(ctx context.Context, cfg azstorage.Config, program func(*Stage), story 
 	}
 	end := Event{Kind: End, Text: "Everything that was told was true.", Holds: err == nil}
 	if err != nil {
-		end.Text = azstorage.Redact(err.Error())
+		end.Text = azstore.Redact(err.Error())
 	}
 	s.emit(end)
 	return err

@@ -13,9 +13,9 @@ import (
 	"testing"
 
 	"github.com/cutroom/cutroom/e2e/scenes"
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/scene"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 )
 
 func TestMain(m *testing.M) {
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 // own, Q11.
 func TestScenes(t *testing.T) {
 	t.Parallel()
-	cfg := azstorage.Config{ConnectionString: azuritetest.ConnectionString(t)}
+	cfg := azstore.Config{ConnectionString: azuritetest.ConnectionString(t)}
 	var playing sync.WaitGroup
 	t.Cleanup(playing.Wait)
 	var alone sync.Mutex
@@ -72,7 +72,7 @@ type play struct {
 	err     error
 }
 
-func (p *play) run(cfg azstorage.Config) {
+func (p *play) run(cfg azstore.Config) {
 	printer := scenes.Printer{Out: &p.told, Fast: true}
 	printer.Begin(p.Scene)
 	p.err = scenes.Run(context.Background(), cfg, p.Name, p.answers, func(e scenes.Event) {
@@ -120,7 +120,7 @@ func (p *play) judge(t *testing.T) {
 // and what is no answer is refused.
 func TestEveryAnswerOfAQuestionnaire(t *testing.T) {
 	t.Parallel()
-	cfg := azstorage.Config{ConnectionString: azuritetest.ConnectionString(t)}
+	cfg := azstore.Config{ConnectionString: azuritetest.ConnectionString(t)}
 	asked := 0
 	for _, sc := range scene.All() {
 		all := []map[string]string{{}}
@@ -232,7 +232,7 @@ func TestEveryListedSceneHasAProgram(t *testing.T) {
 // a program that does not fit its story.
 func TestAFalseClaimEndsTheScene(t *testing.T) {
 	t.Parallel()
-	cfg := azstorage.Config{ConnectionString: azuritetest.ConnectionString(t)}
+	cfg := azstore.Config{ConnectionString: azuritetest.ConnectionString(t)}
 	story := []scene.Line{{Kind: scene.Claim, Text: "the moon is a queue"}, {Kind: scene.Note, Text: "so it is %d"}}
 	for _, c := range []struct {
 		name, end string

@@ -13,7 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/scene"
 )
 
@@ -50,7 +50,7 @@ var (
 // scene's program alone; the rest is safe for concurrent use.
 type Stage struct {
 	ctx     context.Context // of what the program does; connections are closed when it ends
-	cfg     azstorage.Config
+	cfg     azstore.Config
 	story   []scene.Line
 	answers map[string]string // to the questions of the scene, or none
 
@@ -141,29 +141,29 @@ func (s *Stage) ToldOf(actor string) int {
 }
 
 // Option changes the account that an actor gets.
-type Option func(*azstorage.Config)
+type Option func(*azstore.Config)
 
 // Account opens the storage account for an actor. Its requests are told as arrows
 // from that actor. It panics when an option makes the configuration invalid, which is
 // a mistake in the scene.
-func (s *Stage) Account(actor string, options ...Option) *azstorage.Account {
+func (s *Stage) Account(actor string, options ...Option) *azstore.Account {
 	return s.open(actor, false, options)
 }
 
 // Worker is Account for an actor that asks all the time: polls that find nothing, and
 // what a consumer asks beside its work, are not told.
-func (s *Stage) Worker(actor string, options ...Option) *azstorage.Account {
+func (s *Stage) Worker(actor string, options ...Option) *azstore.Account {
 	return s.open(actor, true, options)
 }
 
-func (s *Stage) open(actor string, worker bool, options []Option) *azstorage.Account {
+func (s *Stage) open(actor string, worker bool, options []Option) *azstore.Account {
 	cfg := s.cfg
 	for _, change := range options {
 		change(&cfg)
 	}
 	transport := s.tapOf(actor, worker, cfg)
 	transport.next, cfg.Transport = cfg.Transport, transport
-	account, err := azstorage.Open(cfg)
+	account, err := azstore.Open(cfg)
 	if err != nil {
 		panic(err)
 	}
@@ -172,7 +172,7 @@ func (s *Stage) open(actor string, worker bool, options []Option) *azstorage.Acc
 }
 
 // tapOf makes an actor's transport. It is closed when the scene ends.
-func (s *Stage) tapOf(actor string, worker bool, cfg azstorage.Config) *tap {
+func (s *Stage) tapOf(actor string, worker bool, cfg azstore.Config) *tap {
 	t := &tap{stage: s, actor: actor, worker: worker, cfg: cfg, client: &http.Client{Transport: &http.Transport{
 		IdleConnTimeout: 3 * time.Second, MaxIdleConnsPerHost: 64, // before the emulator closes them, at 5 s
 	}}}

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
 
 // keysAreText shows the order of keys, padding, composite keys and what a key must not
@@ -51,7 +51,7 @@ func forbidden(s *Stage, rows *tablestore.Table) {
 	slash := tablestore.Entity{PartitionKey: "names", RowKey: "AC/DC"}
 	_, err := s.Account("client").Table("bibs").AddEntity(s.ctx, get(json.Marshal(map[string]string{"PartitionKey": slash.PartitionKey, "RowKey": slash.RowKey})), nil)
 	said := "the emulator took it; Azure answers 400 OutOfRangeInput"
-	status, code, answered := azstorage.Describe(err)
+	status, code, answered := azstore.Describe(err)
 	if answered {
 		said = fmt.Sprintf("the service refuses: %d %s", status, code)
 	}
@@ -83,7 +83,7 @@ func queryClasses(s *Stage) {
 	}
 	must(rows.SubmitAll(Quiet(s.ctx), ops))
 	s.Next()
-	metered, meter := azstorage.WithCounter(s.ctx)
+	metered, meter := azstore.WithCounter(s.ctx)
 	get(rows.Get(metered, "channel-2", "film-07"))
 	s.Claim(meter.ByClass(tablestore.Point) == 1 && meter.Counts().Rows == 1)
 	about := "Topic eq " + tablestore.Quote("harbours")

@@ -12,15 +12,15 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/blobstore"
-	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/testkit/inject"
-	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
 
 // quickRetry repeats soon, so that a scene is short.
-var quickRetry = azstorage.Retry{Strategy: azstorage.Exponential, MaxRetries: 4, Delay: 50 * time.Millisecond, MinDelay: 20 * time.Millisecond, MaxDelay: time.Second, TryTimeout: 10 * time.Second}
+var quickRetry = azstore.Retry{Strategy: azstore.Exponential, MaxRetries: 4, Delay: 50 * time.Millisecond, MinDelay: 20 * time.Millisecond, MaxDelay: time.Second, TryTimeout: 10 * time.Second}
 
 // corruptedAndSplit changes one bit of an upload on its way, without and with a checksum
 // (Q12), and sends a film in blocks (Q14).
@@ -52,7 +52,7 @@ func splitUpload(s *Stage, film []byte) {
 		return err
 	}
 	sent := 0
-	first := blob("browser", retrying(azstorage.Retry{Strategy: azstorage.NoRetry}), onTheWay(func(*http.Request) inject.Fault {
+	first := blob("browser", retrying(azstore.Retry{Strategy: azstore.NoRetry}), onTheWay(func(*http.Request) inject.Fault {
 		if sent++; sent > 2 {
 			return inject.Reset
 		}
@@ -81,7 +81,7 @@ func lostReplies(s *Stage) {
 	s.Ensure([]string{"media"}, "films")
 	losing := func() Option { return onTheWay(inject.Once(inject.LostReply, 1, isPost)) }
 	_, err := s.Account("naive", retrying(quickRetry), losing()).Table("films").AddEntity(s.ctx, []byte(`{"PartitionKey":"film","RowKey":"naive"}`), nil)
-	s.Claim(azstorage.HasCode(err, aztables.EntityAlreadyExists))
+	s.Claim(azstore.HasCode(err, aztables.EntityAlreadyExists))
 
 	careful := s.Table("careful", "films", retrying(quickRetry), losing())
 	_, err = careful.Insert(s.ctx, tablestore.Entity{PartitionKey: "film", RowKey: "careful"})
@@ -106,13 +106,13 @@ func lostReplies(s *Stage) {
 
 // lostRenewal loses the answer to an update, and with it the new receipt.
 func lostRenewal(s *Stage) {
-	spec := workqueue.Spec{Name: plainQueue.Name, Visibility: time.Minute} // the scene does not wait for it
+	spec := azq.Spec{Name: plainQueue.Name, Visibility: time.Minute} // the scene does not wait for it
 	worker := s.Desk("unlucky worker", spec, onTheWay(inject.Once(inject.LostReply, 1, func(r *http.Request) bool {
 		return isPut(r) && strings.Contains(r.URL.Path, "/messages/")
 	})))
 	worker.quiet().put("film", "film 2")
 	err := worker.takeOne().Renew(s.ctx)
-	s.Claim(errors.Is(err, workqueue.ErrReceiptLost))
+	s.Claim(errors.Is(err, azq.ErrReceiptLost))
 }
 
 // silence gives no answer to two tries: each try waits twice as long as the one before.

@@ -15,8 +15,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/testkit/inject"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
 )
 
 // Exchange is one request and its answer, as they were on the wire. Of the headers it
@@ -58,8 +58,8 @@ type tap struct {
 	stage   *Stage
 	actor   string
 	worker  bool // tell only what changes something
-	cfg     azstorage.Config
-	account *azstorage.Account
+	cfg     azstore.Config
+	account *azstore.Account
 	client  *http.Client
 	next    policy.Transporter // nil: client
 }
@@ -137,12 +137,12 @@ func (t *tap) close() {
 func (t *tap) tell(r *http.Request, body []byte, res *http.Response, answer []byte, err error) {
 	what := t.read(r, body)
 	x := &Exchange{
-		Method: r.Method, Target: azstorage.Redact(r.URL.RequestURI()), Sent: headers(r.Header),
+		Method: r.Method, Target: azstore.Redact(r.URL.RequestURI()), Sent: headers(r.Header),
 		Body: shown(body, r.ContentLength, r.Header), Inside: inside(body),
 	}
 	reply := "no answer"
 	if err != nil {
-		x.Answer = azstorage.Redact(err.Error())
+		x.Answer = azstore.Redact(err.Error())
 	} else {
 		x.Status, x.Received, x.Answer = res.StatusCode, headers(res.Header), shown(answer, res.ContentLength, res.Header)
 		if x.Inside == "" {
@@ -201,7 +201,7 @@ func shown(body []byte, length int64, h http.Header) string {
 	if len(text) > maxTold {
 		text = strings.ToValidUTF8(text[:maxTold], "") + fmt.Sprintf("\n… (%d bytes in all)", len(body))
 	}
-	return azstorage.Redact(text)
+	return azstore.Redact(text)
 }
 
 var (

@@ -17,8 +17,8 @@ import (
 	"github.com/cutroom/cutroom/e2e/load"
 	"github.com/cutroom/cutroom/e2e/proc"
 	"github.com/cutroom/cutroom/e2e/stack"
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/testkit/inject"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
 )
 
 // chaos does the events of the plan.
@@ -67,7 +67,7 @@ func (c *chaos) do(ctx context.Context, number int, e event) {
 		case killWeb:
 			// The queues are silent first, so that a request dies between its row and
 			// its message.
-			c.proxy.Begin(inject.Burst{Service: azstorage.Queues, Fault: inject.Silence, Share: 1, Length: 3 * time.Second})
+			c.proxy.Begin(inject.Burst{Service: azstore.Queues, Fault: inject.Silence, Share: 1, Length: 3 * time.Second})
 			load.Pause(ctx, 1500*time.Millisecond)
 			c.signal(web, stack.Die, e.Kind)
 		case termWorker:

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/report"
-	"github.com/cutroom/cutroom/shared/testkit/inject"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
 )
 
 // Report is what a soak came to.

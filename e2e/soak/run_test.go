@@ -16,9 +16,9 @@ import (
 
 	"github.com/cutroom/cutroom/e2e/load"
 	"github.com/cutroom/cutroom/e2e/stack"
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/testkit/azurite"
-	"github.com/cutroom/cutroom/shared/testkit/inject"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azurite"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
 )
 
 // Options says how long to run what.
@@ -96,7 +96,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 		return nil, err
 	}
 	defer proxy.Close()
-	account, err := azstorage.Open(azstorage.Config{ConnectionString: emulator.ConnectionString()})
+	account, err := azstore.Open(azstore.Config{ConnectionString: emulator.ConnectionString()})
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/testkit/inject"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
 )
 
 // plan is everything that will happen, decided by the seed and the duration

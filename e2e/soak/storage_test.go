@@ -6,15 +6,15 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workitem"
 )
 
 // storage reads an account from outside, with the SDK's own clients: what the
 // roles' packages would hide is seen.
-type storage struct{ account *azstorage.Account }
+type storage struct{ account *azstore.Account }
 
 // row is an entity as the service has it.
 type row map[string]any
@@ -94,7 +94,7 @@ func (s storage) sendAgain(ctx context.Context, finish stepID) error {
 	}
 	key := workflow.Key{ID: video.ID(finish.video), Generation: generation, Step: workflow.StepEncode}
 	id := key.ItemID()
-	item, err := workitem.New(key.Step, finish.video, id, key.Payload())
+	item, err := azq.NewItem(key.Step, finish.video, id, key.Payload())
 	if err != nil {
 		return fmt.Errorf("make item %s: %w", id, err)
 	}

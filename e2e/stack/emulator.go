@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/cutroom/cutroom/shared/testkit/azurite"
+	"github.com/cutroom/cutroom/shared/azstore/azurite"
 )
 
 // startAzurite starts the emulator on the ports of the options, or on free ones,

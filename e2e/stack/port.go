@@ -8,7 +8,7 @@ import (
 	"net/netip"
 	"syscall"
 
-	"github.com/cutroom/cutroom/shared/testkit/azurite"
+	"github.com/cutroom/cutroom/shared/azstore/azurite"
 )
 
 // freeAddr returns a loopback address that is not in use. It is below the

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 )
 
 // Another process has the port when the role wants it, and has let go of it when we

@@ -28,7 +28,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/testkit/azurite"
+	"github.com/cutroom/cutroom/shared/azstore/azurite"
 )
 
 // Names of the processes; a number follows for roles: "workerrole-2".

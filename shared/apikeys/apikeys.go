@@ -24,8 +24,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
 
 // Table is the table's base name.
@@ -60,7 +60,7 @@ type Key struct {
 type Store struct{ table *tablestore.Table }
 
 // New returns the keys of an account.
-func New(a *azstorage.Account) *Store { return &Store{tablestore.New(a, Table)} }
+func New(a *azstore.Account) *Store { return &Store{tablestore.New(a, Table)} }
 
 // Create makes a key with the name, owner and role of k, and returns it with its
 // text, which cannot be recovered later.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
 
 const signedOut = "SIGNEDOUT"

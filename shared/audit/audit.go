@@ -17,9 +17,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/storable"
-	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/storable"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
 
 // Table is the table's base name.
@@ -43,7 +43,7 @@ type Entry struct {
 type Log struct{ table *tablestore.Table }
 
 // New returns the audit log of an account.
-func New(a *azstorage.Account) *Log { return &Log{tablestore.New(a, Table)} }
+func New(a *azstore.Account) *Log { return &Log{tablestore.New(a, Table)} }
 
 func dayKey(t time.Time) string { return tablestore.InvertedTime(t.UTC().Truncate(24 * time.Hour)) }
 

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/audit"
-	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
 
 func TestMain(m *testing.M) { azuritetest.Main(m) }

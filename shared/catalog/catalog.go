@@ -30,11 +30,11 @@ import (
 	"time"
 	"unicode/utf16"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/rowstream"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/indexrows"
 	"github.com/cutroom/cutroom/shared/normalize"
-	"github.com/cutroom/cutroom/shared/rowstream"
-	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -65,7 +65,7 @@ type Catalog struct {
 }
 
 // New returns the catalogue of an account, whose tables exist.
-func New(a *azstorage.Account) *Catalog {
+func New(a *azstore.Account) *Catalog {
 	return &Catalog{
 		catalog: tablestore.New(a, CatalogTable),
 		recent:  tablestore.New(a, RecentTable),

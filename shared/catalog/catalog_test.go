@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -35,7 +35,7 @@ func TestTwoRowsOfAVideoAreWrittenInOneTransaction(t *testing.T) {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
 	// back-reference, note; one transaction for channel, one for recent; report.
-	ctx, meter := azstorage.WithCounter(t.Context())
+	ctx, meter := azstore.WithCounter(t.Context())
 	if err := w.Sync(ctx, v.ID, w.Current(v.ID)); err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestRecentIsNewestFirstOverMonths(t *testing.T) {
 	for _, limit := range []int{1, 3, 7, 100} {
 		var got []string
 		for token := ""; ; {
-			ctx, meter := azstorage.WithCounter(t.Context())
+			ctx, meter := azstore.WithCounter(t.Context())
 			page, next, err := w.Recent(ctx, limit, token)
 			if err != nil {
 				t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -24,7 +24,7 @@ func TestLoad(t *testing.T) {
 		w.Put(v)
 		all = append(all, v)
 	}
-	ctx, meter := azstorage.WithCounter(t.Context())
+	ctx, meter := azstore.WithCounter(t.Context())
 	for range 2 {
 		if err := w.Load(ctx, all); err != nil {
 			t.Fatal(err)

@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/testkit/indexrowstest"
-	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { azuritetest.Main(m) }
 // world is a truth and the lists made from it.
 type world struct {
 	*Catalog
-	account *azstorage.Account
+	account *azstore.Account
 
 	indexrowstest.Truth
 }

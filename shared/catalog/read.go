@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/cutroom/cutroom/shared/rowstream"
-	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/azstore/rowstream"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 )
 

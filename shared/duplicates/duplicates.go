@@ -16,8 +16,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -36,7 +36,7 @@ func SameLook(hashes string, seconds int) string { return fmt.Sprintf("looks-%s-
 type Index struct{ table *tablestore.Table }
 
 // New returns the index of an account, whose table must exist.
-func New(a *azstorage.Account) *Index { return &Index{tablestore.New(a, Table)} }
+func New(a *azstore.Account) *Index { return &Index{tablestore.New(a, Table)} }
 
 // First notes that a video has a key, and returns which living video had it first, perhaps id
 // itself. A first one that is gone is replaced. Safe to repeat.

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/duplicates"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
 )
 

@@ -9,14 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/sourceparts"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workitem"
-	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 func TestMain(m *testing.M) { azuritetest.Main(m) }
@@ -38,7 +37,7 @@ type bench struct {
 }
 
 // Send implements videostore.Sender.
-func (b *bench) Send(_ context.Context, _ string, item workitem.Item, _ time.Duration) error {
+func (b *bench) Send(_ context.Context, _ string, item azq.Item, _ time.Duration) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if k, err := workflow.ParseItemID(item.ID); err == nil && k.Declared().Stage != workflow.OnChange {
@@ -235,7 +234,7 @@ func TestEarlyWorkWaits(t *testing.T) {
 	b.promises("the first step", "1.probe.0")
 	missing := &notYetError{parts: []int{15, 16}}
 	for tries := 1; ; tries++ {
-		if err := b.uploads.Settle(t.Context(), probe, 0, missing); fateOf(err) != workqueue.FateUnwanted {
+		if err := b.uploads.Settle(t.Context(), probe, 0, missing); fateOf(err) != azq.FateUnwanted {
 			t.Fatalf("it misses parts: %v", err)
 		}
 		b.arrived(5, 15)
@@ -257,7 +256,7 @@ func TestEarlyWorkWaits(t *testing.T) {
 		t.Errorf("complete: %s", v.State)
 	}
 	b.promises("complete", "1.probe.0")
-	if err := b.uploads.Settle(t.Context(), probe, 0, missing); fateOf(err) != workqueue.FateSnoozed {
+	if err := b.uploads.Settle(t.Context(), probe, 0, missing); fateOf(err) != azq.FateSnoozed {
 		t.Errorf("a try that ends after the last byte: %v", err)
 	}
 
@@ -286,10 +285,10 @@ func TestSettle(t *testing.T) {
 	if err := b.uploads.Settle(t.Context(), chunk, 0, other); !errors.Is(err, other) {
 		t.Errorf("another error: %v", err)
 	}
-	if err := b.uploads.Settle(t.Context(), chunk, 0, missing); fateOf(err) != workqueue.FateSnoozed || b.get().Upload.PriorityParts != nil {
+	if err := b.uploads.Settle(t.Context(), chunk, 0, missing); fateOf(err) != azq.FateSnoozed || b.get().Upload.PriorityParts != nil {
 		t.Errorf("a chunk that misses bytes: %v, %+v", err, b.get().Upload)
 	}
-	if err := b.uploads.Settle(t.Context(), chunk, 0, failure); fateOf(err) != workqueue.FateUnwanted {
+	if err := b.uploads.Settle(t.Context(), chunk, 0, failure); fateOf(err) != azq.FateUnwanted {
 		t.Errorf("a chunk that fails: %v", err)
 	}
 	b.promises("before the failure", "1.probe.0")
@@ -297,7 +296,7 @@ func TestSettle(t *testing.T) {
 	b.promises("after a failure")
 	b.complete()
 	for name, err := range map[string]error{"misses bytes": missing, "fails": failure} {
-		if err := b.uploads.Settle(t.Context(), chunk, 0, err); fateOf(err) != workqueue.FateSnoozed {
+		if err := b.uploads.Settle(t.Context(), chunk, 0, err); fateOf(err) != azq.FateSnoozed {
 			t.Errorf("a chunk that %s, and the upload is complete: %v", name, err)
 		}
 	}

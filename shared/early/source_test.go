@@ -9,15 +9,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/sourceparts"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
-func fateOf(err error) workqueue.Fate {
-	fate, _ := workqueue.FateOf(err)
+func fateOf(err error) azq.Fate {
+	fate, _ := azq.FateOf(err)
 	return fate
 }
 

@@ -11,12 +11,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 // How long a part of a video waits for bytes of the upload, at first and at most.
@@ -26,7 +26,7 @@ const (
 )
 
 // Settle decides about the message of a step that ran before its upload was complete. err is
-// how the step ended, which its row says already; the result is an error of package workqueue,
+// how the step ended, which its row says already; the result is an error of package azq,
 // or nil. A step that is done makes room for more chunks. One that misses bytes is put off: the
 // first step until its parts have come, which are sent next (Arrived); others for a while,
 // longer each time, because the rest may never come. A failure ends early work on the video.
@@ -54,11 +54,11 @@ func (u *Uploads) Settle(ctx context.Context, key workflow.Key, snoozes int, err
 	case e != nil:
 		return e
 	case !waits: // all of it has come meanwhile
-		return workqueue.Snooze(time.Second, err.Error())
+		return azq.Snooze(time.Second, err.Error())
 	case first || failed:
-		return workqueue.Unwanted("waits for the upload: " + err.Error())
+		return azq.Unwanted("waits for the upload: " + err.Error())
 	}
-	return workqueue.Snooze(min(firstPause<<min(snoozes, 10), lastPause), err.Error())
+	return azq.Snooze(min(firstPause<<min(snoozes, 10), lastPause), err.Error())
 }
 
 // promiseHeld is Arrived for the parts that are there.

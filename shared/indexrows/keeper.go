@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -79,7 +79,7 @@ type Keeper struct {
 // New returns a Keeper whose back-references are rows rowKey of table home. rowsOf lists
 // the derived rows of a video, none when lists must not show it; they depend on the video
 // only, and lie in tables (base names); home may be one of them.
-func New(a *azstorage.Account, home, rowKey string, rowsOf func(video.Video) []Row, tables ...string) *Keeper {
+func New(a *azstore.Account, home, rowKey string, rowsOf func(video.Video) []Row, tables ...string) *Keeper {
 	k := &Keeper{home: home, rowKey: rowKey, rowsOf: rowsOf, tables: map[string]*tablestore.Table{}, Now: time.Now}
 	for _, name := range append(tables, home) {
 		k.tables[name] = tablestore.New(a, name)

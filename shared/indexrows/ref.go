@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 )
 

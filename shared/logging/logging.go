@@ -8,7 +8,7 @@ import (
 	"io"
 	"log/slog"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/tracing"
 )
 
@@ -16,7 +16,7 @@ import (
 // CUTROOM_LOG_LEVEL (debug, info, warn, error) say. With an error it comes all the same,
 // with what could be read, so that the error can be logged.
 func New(w io.Writer, getenv func(string) string) (log *slog.Logger, err error) {
-	options := &slog.HandlerOptions{ReplaceAttr: azstorage.RedactAttr}
+	options := &slog.HandlerOptions{ReplaceAttr: azstore.RedactAttr}
 	if text := getenv("CUTROOM_LOG_LEVEL"); text != "" {
 		var level slog.Level
 		if level.UnmarshalText([]byte(text)) != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/product"
 )
 
@@ -45,7 +45,7 @@ func New() (*prometheus.Registry, *Storage) {
 			Name: "cutroom_unreadable_rows_total", Help: "Times that a row could not be read and was left out or left as it is.",
 		}, []string{"table"}),
 	}
-	for _, service := range []azstorage.Service{azstorage.Blobs, azstorage.Queues, azstorage.Tables} {
+	for _, service := range []azstore.Service{azstore.Blobs, azstore.Queues, azstore.Tables} {
 		s.throttled.WithLabelValues(string(service))
 		s.seconds.WithLabelValues(string(service))
 	}
@@ -53,12 +53,12 @@ func New() (*prometheus.Registry, *Storage) {
 }
 
 // Configure has an account tell what it does.
-func (s *Storage) Configure(c *azstorage.Config) {
+func (s *Storage) Configure(c *azstore.Config) {
 	c.Seen = s.seen
 	c.Unreadable = func(table string, rows int) { s.unreadable.WithLabelValues(table).Add(float64(rows)) }
 }
 
-func (s *Storage) seen(t azstorage.Try) {
+func (s *Storage) seen(t azstore.Try) {
 	service, operation := Split(t.Kind)
 	s.requests.WithLabelValues(service, operation, strconv.Itoa(t.Status)).Inc()
 	s.seconds.WithLabelValues(service).Observe(t.Took.Seconds())
@@ -68,7 +68,7 @@ func (s *Storage) seen(t azstorage.Try) {
 }
 
 // Split returns the two labels of a kind of request: "blob" and "write" of "blob.write".
-func Split(kind azstorage.RequestKind) (service, operation string) {
+func Split(kind azstore.RequestKind) (service, operation string) {
 	service, operation, _ = strings.Cut(string(kind), ".")
 	return service, operation
 }

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/videostore"
 )
 
@@ -26,7 +26,7 @@ const (
 	secondsAHour = 3600
 )
 
-// Table is dollars by name: the [azstorage.RequestKind]s, per 10,000, and the names
+// Table is dollars by name: the [azstore.RequestKind]s, per 10,000, and the names
 // above. It is not changed after it was made.
 type Table map[string]float64
 
@@ -64,10 +64,10 @@ func Parse(text string) (Table, error) {
 }
 
 // Per10000 is the price of 10,000 requests of a kind.
-func (t Table) Per10000(kind azstorage.RequestKind) float64 { return t[string(kind)] }
+func (t Table) Per10000(kind azstore.RequestKind) float64 { return t[string(kind)] }
 
 // Requests is what a number of requests of a kind costs.
-func (t Table) Requests(kind azstorage.RequestKind, n int) float64 {
+func (t Table) Requests(kind azstore.RequestKind, n int) float64 {
 	return t.Per10000(kind) * float64(n) / perRequests
 }
 

@@ -5,14 +5,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/price"
 	"github.com/cutroom/cutroom/shared/videostore"
 )
 
 func TestEveryKindOfRequestHasAPrice(t *testing.T) {
 	t.Parallel()
-	for _, kind := range azstorage.RequestKinds() {
+	for _, kind := range azstore.RequestKinds() {
 		if _, found := price.Default[string(kind)]; !found {
 			t.Errorf("%s has no price", kind)
 		}
@@ -26,7 +26,7 @@ func TestPricesCanBeChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := table.Cost(videostore.Usage{
-		Requests: map[azstorage.RequestKind]int{"blob.write": 7, "queue.read": 10_000, "from.tomorrow": 5},
+		Requests: map[azstore.RequestKind]int{"blob.write": 7, "queue.read": 10_000, "from.tomorrow": 5},
 		Sent:     1e9, Received: 5e8, CPU: 2000,
 	})
 	want := price.Dollars{Requests: 0.007 + price.Default["queue.read"], Bytes: 4, CPU: 2}

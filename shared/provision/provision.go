@@ -1,6 +1,6 @@
 // Package provision makes everything that a stack keeps in its storage account. It
 // lists the containers and tables. The queues are in workflow.Specs; package
-// workqueue makes them, and the container and table that they need.
+// azq makes them, and the container and table that they need.
 package provision
 
 import (
@@ -14,22 +14,22 @@ import (
 
 	"github.com/cutroom/cutroom/shared/apikeys"
 	"github.com/cutroom/cutroom/shared/audit"
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/duplicates"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
-	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/shared/workers"
-	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
-// Containers and Tables are the base names, without those of package workqueue.
+// Containers and Tables are the base names, without those of package azq.
 var (
-	Containers = []string{video.SourcesContainer, video.MediaContainer, workqueue.ClaimsContainer, workqueue.ControlContainer}
+	Containers = []string{video.SourcesContainer, video.MediaContainer, azq.ClaimsContainer, azq.ControlContainer}
 	Tables     = append([]string{
 		workers.Table,
 		apikeys.Table, audit.Table,
@@ -43,7 +43,7 @@ var (
 
 // Ensure makes whatever a fresh account lacks. Every role calls it at its start;
 // repeating it is no error.
-func Ensure(ctx context.Context, account *azstorage.Account, queues *workqueue.Queues) error {
+func Ensure(ctx context.Context, account *azstore.Account, queues *azq.Queues) error {
 	if err := queues.Ensure(ctx); err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ const (
 // for ten minutes. Meanwhile the role is alive and not ready: addrs, which are its
 // listeners', answer /livez with 200 and all else with 503 and the reason. They are free
 // again when it returns. Safe to repeat. A wrong key fails at once.
-func Await(ctx context.Context, account *azstorage.Account, queues *workqueue.Queues, addrs ...string) error {
+func Await(ctx context.Context, account *azstore.Account, queues *azq.Queues, addrs ...string) error {
 	return await(ctx, rightsPatience, rightsPause, addrs, func() error { return Ensure(ctx, account, queues) })
 }
 
@@ -89,7 +89,7 @@ func await(ctx context.Context, patience, pause time.Duration, addrs []string, e
 
 // refused tells rights that are missing, which may come, from a wrong key, which stays wrong.
 func refused(err error) bool {
-	status, code, answered := azstorage.Describe(err)
+	status, code, answered := azstore.Describe(err)
 	return answered && status == http.StatusForbidden && code != wrongKey
 }
 

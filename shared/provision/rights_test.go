@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/process"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
-	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 func TestMain(m *testing.M) { azuritetest.Main(m) }
@@ -47,7 +47,7 @@ func TestRoleWaitsForItsRights(t *testing.T) {
 	}
 	granted, transport := make(chan struct{}), &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	account := azuritetest.AccountWith(t, func(cfg *azstorage.Config) {
+	account := azuritetest.AccountWith(t, func(cfg *azstore.Config) {
 		cfg.Transport = forbidding{transport, missingRight, func() bool {
 			select {
 			case <-granted:
@@ -57,7 +57,7 @@ func TestRoleWaitsForItsRights(t *testing.T) {
 			}
 		}}
 	})
-	queues := workqueue.OpenAll(account, nil)
+	queues := azq.OpenAll(account, nil)
 	ensure := func() error { return Ensure(t.Context(), account, queues) }
 	over := make(chan error, 1)
 	go func() { over <- await(t.Context(), time.Hour, 10*time.Millisecond, []string{addr}, ensure) }()
@@ -72,20 +72,20 @@ func TestRoleWaitsForItsRights(t *testing.T) {
 	if err := process.Ask(t.Context(), addr, "livez"); err == nil {
 		t.Error("the address is not free")
 	}
-	shut := azuritetest.AccountWith(t, func(cfg *azstorage.Config) {
+	shut := azuritetest.AccountWith(t, func(cfg *azstore.Config) {
 		cfg.Transport = forbidding{code: missingRight, looks: func() bool { return true }}
 	})
-	never := func() error { return Ensure(t.Context(), shut, workqueue.OpenAll(shut, nil)) }
+	never := func() error { return Ensure(t.Context(), shut, azq.OpenAll(shut, nil)) }
 	if err := await(t.Context(), 50*time.Millisecond, 10*time.Millisecond, nil, never); !refused(err) {
 		t.Errorf("rights that never come: %v", err)
 	}
-	wrong := azuritetest.AccountWith(t, func(cfg *azstorage.Config) {
+	wrong := azuritetest.AccountWith(t, func(cfg *azstore.Config) {
 		cfg.Transport = forbidding{code: wrongKey, looks: func() bool { return true }}
 	})
 	tries := 0
 	err = await(t.Context(), time.Hour, time.Millisecond, nil, func() error {
 		tries++
-		return Ensure(t.Context(), wrong, workqueue.OpenAll(wrong, nil))
+		return Ensure(t.Context(), wrong, azq.OpenAll(wrong, nil))
 	})
 	if err == nil || tries != 1 {
 		t.Errorf("a wrong key: %d tries, %v", tries, err)

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
 
 // A runner is three operations: two rows to be found by and the guard. So a
@@ -66,7 +66,7 @@ type Refusal struct {
 // stored. An error of rows ends the import; what the report counts is stored even then.
 // ErrContended.
 func (s *Store) Import(ctx context.Context, event Event, rows iter.Seq2[Row, error]) (report Report, err error) {
-	ctx, meter := azstorage.WithCounter(ctx)
+	ctx, meter := azstore.WithCounter(ctx)
 	defer func() { report.Requests = meter.Requests() }()
 	var window []Row
 	store := func() error {

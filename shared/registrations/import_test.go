@@ -12,10 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
-	"github.com/cutroom/cutroom/shared/testkit/inject"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
 
 // field is n runners with every step-th bib.
@@ -178,7 +178,7 @@ func TestAKilledImportIsCompleted(t *testing.T) {
 		for died := 0; ; died++ {
 			r := newRace(t)
 			r.add(field(25, 4)...) // some are there without a finish
-			dying, _ := r.faulty(azstorage.Retry{Strategy: azstorage.NoRetry}, inject.DiesAt(died, fault))
+			dying, _ := r.faulty(azstore.Retry{Strategy: azstore.NoRetry}, inject.DiesAt(died, fault))
 			_, err := dying.Import(t.Context(), marathonKey, rowsFrom(list...))
 			if got := r.keys(); len(got)%rowsPerRunner != 0 {
 				t.Errorf("fault %s at request %d: %d rows", fault, died, len(got))

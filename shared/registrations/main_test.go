@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
-	"github.com/cutroom/cutroom/shared/testkit/inject"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
 
 func TestMain(m *testing.M) { azuritetest.Main(m) }
@@ -23,7 +23,7 @@ const (
 type race struct {
 	*Store
 	t       *testing.T
-	account *azstorage.Account
+	account *azstore.Account
 }
 
 func newRace(t *testing.T) *race {
@@ -35,10 +35,10 @@ func newRace(t *testing.T) *race {
 // makes more.
 func newCalmRace(t *testing.T) *race {
 	t.Helper()
-	return openRace(t, azuritetest.AccountWith(t, func(cfg *azstorage.Config) { cfg.Retry = quick }))
+	return openRace(t, azuritetest.AccountWith(t, func(cfg *azstore.Config) { cfg.Retry = quick }))
 }
 
-func openRace(t *testing.T, account *azstorage.Account) *race {
+func openRace(t *testing.T, account *azstore.Account) *race {
 	t.Helper()
 	if err := account.Ensure(t.Context(), nil, nil, []string{Table}); err != nil {
 		t.Fatal(err)
@@ -48,16 +48,16 @@ func openRace(t *testing.T, account *azstorage.Account) *race {
 
 // faulty is the same race seen through a transport that breaks, with the
 // retries of retry.
-func (r *race) faulty(retry azstorage.Retry, choose func(*http.Request) inject.Fault) (*Store, *inject.Transport) {
+func (r *race) faulty(retry azstore.Retry, choose func(*http.Request) inject.Fault) (*Store, *inject.Transport) {
 	r.t.Helper()
 	faults := &inject.Transport{Choose: choose}
-	account := azuritetest.AccountWith(r.t, func(cfg *azstorage.Config) {
+	account := azuritetest.AccountWith(r.t, func(cfg *azstore.Config) {
 		cfg.Prefix, cfg.Retry, cfg.Transport = r.account.Prefix(), retry, faults
 	})
 	return New(account), faults
 }
 
-var quick = azstorage.Retry{Strategy: azstorage.Fixed, MaxRetries: 3, Delay: time.Millisecond, TryTimeout: 20 * time.Second}
+var quick = azstore.Retry{Strategy: azstore.Fixed, MaxRetries: 3, Delay: time.Millisecond, TryTimeout: 20 * time.Second}
 
 // add registers runners, which must all be taken.
 func (r *race) add(list ...Registration) Report {

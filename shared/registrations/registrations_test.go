@@ -13,10 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
-	"github.com/cutroom/cutroom/shared/testkit/inject"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
 
 var john = Registration{Event: marathonKey, Bib: 1234, Name: "John", Sex: Male, Age: 55}
@@ -35,7 +35,7 @@ func TestThePapersExample(t *testing.T) {
 	if err != nil || event != "2011 New York City Marathon__Full" {
 		t.Fatalf("the event's key is %q, %v", event, err)
 	}
-	counted, writes := azstorage.WithCounter(t.Context())
+	counted, writes := azstore.WithCounter(t.Context())
 	if _, err := r.Import(counted, event, rowsFrom(john)); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestThePapersExample(t *testing.T) {
 		"from age 61": {Query{AgeFrom: ptr(61)}, []Registration{{Event: marathonKey, Bib: 12, Name: "Old", Sex: Male, Age: 105}}},
 		"up to 5":     {Query{AgeTo: ptr(5)}, []Registration{{Event: marathonKey, Bib: 12345, Name: "Young", Sex: Female, Age: 5}}},
 	} {
-		ctx, meter := azstorage.WithCounter(t.Context())
+		ctx, meter := azstore.WithCounter(t.Context())
 		got := r.list(ctx, c.query, 100)
 		if diff := cmp.Diff(c.want, got, plain); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -82,7 +82,7 @@ func TestThePapersExample(t *testing.T) {
 	if want := []int{2, 3, 12, 55, 77, 800, 1234, 12345}; !slices.Equal(bibs, want) {
 		t.Errorf("all, by bib: %v, want %v", bibs, want)
 	}
-	ctx, meter := azstorage.WithCounter(t.Context())
+	ctx, meter := azstore.WithCounter(t.Context())
 	got, err := r.Get(ctx, event, 1234)
 	if diff := cmp.Diff(john, got, plain); err != nil || diff != "" || meter.ByClass(tablestore.Point) != 1 || meter.Requests() != 1 {
 		t.Errorf("Get: %v, %d requests (-want +got):\n%s", err, meter.Requests(), diff)

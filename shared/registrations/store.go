@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/indexrows"
-	"github.com/cutroom/cutroom/shared/tablestore"
 )
 
 // Table is the base name of the table.
@@ -29,7 +29,7 @@ type Store struct {
 }
 
 // New returns the registrations of an account, whose table exists.
-func New(a *azstorage.Account) *Store {
+func New(a *azstore.Account) *Store {
 	return &Store{
 		rows:   tablestore.New(a, Table),
 		Keeper: indexrows.New(a, Table, referenceRow, rowsOf, Table),

@@ -8,11 +8,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/indexrows"
-	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
-	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -66,7 +66,7 @@ func TestMoments(t *testing.T) {
 		"before":        {at(-time.Millisecond), nil},
 		"no finish":     {time.Time{}, nil},
 	} {
-		ctx, meter := azstorage.WithCounter(t.Context())
+		ctx, meter := azstore.WithCounter(t.Context())
 		got, err := r.MomentsOf(ctx, marathonKey, []Registration{{Event: marathonKey, Bib: 1, FinishedAt: c.finish}})
 		if diff := cmp.Diff([][]Moment{c.want}, got); err != nil || diff != "" {
 			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
@@ -75,7 +75,7 @@ func TestMoments(t *testing.T) {
 			t.Errorf("%s: %d requests, %d of them row ranges", name, meter.Requests(), n)
 		}
 	}
-	ctx, meter := azstorage.WithCounter(t.Context())
+	ctx, meter := azstore.WithCounter(t.Context())
 	got, err := r.MomentsOf(ctx, marathonKey, []Registration{{FinishedAt: at(3 * time.Hour)}, {}, {FinishedAt: at(time.Hour)}})
 	if err != nil || len(got) != 3 || len(got[0]) != 2 || len(got[1]) != 0 || len(got[2]) != 1 || meter.Requests() != 1 {
 		t.Errorf("of a page: %v in %d requests, %v", got, meter.Requests(), err)
@@ -126,7 +126,7 @@ func TestCrashWhileAVideoMoves(t *testing.T) {
 		v := film("Finish", newYork, raceDay, time.Hour)
 		r.tie(v)
 		v.Race = &video.Race{Event: "another__10k", FirstFrameAt: raceDay}
-		dying, _ := r.faulty(azstorage.Retry{Strategy: azstorage.NoRetry}, inject.DiesAt(died, inject.Reset))
+		dying, _ := r.faulty(azstore.Retry{Strategy: azstore.NoRetry}, inject.DiesAt(died, inject.Reset))
 		failed := dying.Sync(t.Context(), v.ID, is(v)) != nil
 		r.Keeper.Now = func() time.Time { return time.Now().Add(2 * indexrows.Expiry) }
 		r.tie(v)

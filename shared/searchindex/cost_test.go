@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -27,7 +27,7 @@ func TestCostOfIndexing(t *testing.T) {
 	cost := func(name string, v video.Video) {
 		before := len(w.dump(t))
 		w.Put(v)
-		ctx, meter := azstorage.WithCounter(t.Context())
+		ctx, meter := azstore.WithCounter(t.Context())
 		if err := w.Sync(ctx, v.ID, w.Current(v.ID)); err != nil {
 			t.Fatal(err)
 		}

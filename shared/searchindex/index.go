@@ -37,10 +37,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/indexrows"
-	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -72,7 +72,7 @@ type Index struct {
 }
 
 // New returns the index of an account, whose tables exist.
-func New(a *azstorage.Account) *Index {
+func New(a *azstore.Account) *Index {
 	x := &Index{
 		terms:    tablestore.New(a, TermsTable),
 		postings: tablestore.New(a, PostingsTable),

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cutroom/cutroom/shared/azstore/rowstream"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/catalog"
-	"github.com/cutroom/cutroom/shared/rowstream"
-	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 )
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cutroom/cutroom/shared/rowstream"
+	"github.com/cutroom/cutroom/shared/azstore/rowstream"
 	"github.com/cutroom/cutroom/shared/video"
 )
 

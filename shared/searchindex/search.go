@@ -10,10 +10,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/rowstream"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/catalog"
-	"github.com/cutroom/cutroom/shared/rowstream"
-	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -66,7 +66,7 @@ type Result struct {
 // order Best, a removed video moves the following hits up by one, so the next page
 // may leave one out. Errors: tablestore.ErrToken, ErrQueryTooLong.
 func (x *Index) Search(ctx context.Context, q Query, limit int, token string) (Result, error) {
-	ctx, meter := azstorage.WithCounter(ctx)
+	ctx, meter := azstore.WithCounter(ctx)
 	result, err := x.search(ctx, q, limit, token)
 	if err != nil {
 		return Result{}, fmt.Errorf("searching: %w", err)
@@ -197,7 +197,7 @@ func (h hits) first(n int) hits {
 // scan reads hits from a place on, most of them at the most. It stops at at.Until, and at
 // maxRequests, maxRead and scanTime, but not before it got on.
 func (x *Index) scan(ctx context.Context, p *plan, at cursor, most int) (found hits, _ error) {
-	ctx, meter := azstorage.WithCounter(ctx)
+	ctx, meter := azstore.WithCounter(ctx)
 	begun := time.Now()
 	candidates := &rowstream.Intersection[document]{Lists: x.lists(p, most), Stop: func(from string) bool {
 		spent := meter.Requests() > maxRequests || meter.Counts().Rows > maxRead || time.Since(begun) > x.scanTime

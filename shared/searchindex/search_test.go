@@ -9,10 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/catalog"
-	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -225,7 +225,7 @@ func TestTheRareWordDecidesTheCost(t *testing.T) {
 	if page := cost(Query{Q: "common words"}); len(page.Hits) != 10 || page.EntitiesRead > 60 {
 		t.Errorf("a page of 10 of 150 cost %d rows in %d requests", page.EntitiesRead, page.Requests)
 	}
-	ctx, meter := azstorage.WithCounter(t.Context())
+	ctx, meter := azstore.WithCounter(t.Context())
 	if _, err := w.Search(ctx, Query{Q: "comm"}, 10, ""); err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/blevesearch/segment"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
 
 // The kinds of variant: first character of their RowKeys.

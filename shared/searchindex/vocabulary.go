@@ -7,9 +7,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cutroom/cutroom/shared/azstore/rowstream"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/indexrows"
-	"github.com/cutroom/cutroom/shared/rowstream"
-	"github.com/cutroom/cutroom/shared/tablestore"
 )
 
 const (

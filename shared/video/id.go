@@ -29,7 +29,7 @@ func ParseID(s string) (ID, error) {
 	return ID(s), nil
 }
 
-// Containers. Names are completed with the stack's prefix by azstorage. Package workqueue
+// Containers. Names are completed with the stack's prefix by azstore. Package azq
 // has two more.
 const (
 	SourcesContainer = "sources" // parts of uploads, and remuxed copies of uploads without an index

@@ -1,9 +1,9 @@
 // Package video holds the words of the domain: a video, its states, how it is cut into chunks
 // and what a step produced. It uses the standard library only, and all packages may import it.
 //
-// Reading order: 1 webrole/main.go, 2 this package, 3 shared/workitem.
+// Reading order: 1 webrole/main.go, 2 this package, 3 shared/azq.
 //
-// Next: shared/workitem, how a request for work travels on a queue.
+// Next: shared/azq, how a request for work travels on a queue.
 package video
 
 import (

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workitem"
 )
 
 // promising is a plan that stores what is declared today.
@@ -58,8 +58,8 @@ func readyToPlay(t *testing.T, s *videostore.Store, id video.ID, generation int)
 	}
 }
 
-func asks(items []workitem.Item, step string) bool {
-	return slices.ContainsFunc(items, func(i workitem.Item) bool { return i.Step == step })
+func asks(items []azq.Item, step string) bool {
+	return slices.ContainsFunc(items, func(i azq.Item) bool { return i.Step == step })
 }
 
 // lone are the declared steps whose failure is theirs alone.

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workflow"
 )

@@ -13,10 +13,10 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
-	"github.com/cutroom/cutroom/shared/testkit/inject"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -411,8 +411,8 @@ func meanwhile(t *testing.T, begin func(*videostore.Store, *outgoing) video.ID, 
 		}
 		return inject.None
 	}}
-	account := func(transport policy.Transporter) *azstorage.Account {
-		return azuritetest.AccountWith(t, func(c *azstorage.Config) { c.Prefix, c.Transport = prefix, transport })
+	account := func(transport policy.Transporter) *azstore.Account {
+		return azuritetest.AccountWith(t, func(c *azstore.Config) { c.Prefix, c.Transport = prefix, transport })
 	}
 	a := account(nil)
 	if err := a.Ensure(t.Context(), nil, nil, videostore.Tables); err != nil {

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
@@ -140,7 +140,7 @@ func (c *Claim) usage(messages, rows int) *Usage {
 		return nil
 	}
 	spent := c.Usage()
-	spent.Add(Usage{Requests: map[azstorage.RequestKind]int{azstorage.TableWrite: 1, azstorage.QueueWrite: messages, azstorage.TableDelete: rows}})
+	spent.Add(Usage{Requests: map[azstore.RequestKind]int{azstore.TableWrite: 1, azstore.QueueWrite: messages, azstore.TableDelete: rows}})
 	return &spent
 }
 

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
@@ -41,16 +41,16 @@ type Attempt struct {
 
 // Usage is what a worker counted while it worked on a step.
 type Usage struct {
-	Requests map[azstorage.RequestKind]int `json:"r,omitempty"`
-	Sent     int64                         `json:"out,omitempty"` // bytes to storage
-	Received int64                         `json:"in,omitempty"`  // bytes from storage
-	CPU      float64                       `json:"cpu,omitempty"` // seconds of ffmpeg and ffprobe
+	Requests map[azstore.RequestKind]int `json:"r,omitempty"`
+	Sent     int64                       `json:"out,omitempty"` // bytes to storage
+	Received int64                       `json:"in,omitempty"`  // bytes from storage
+	CPU      float64                     `json:"cpu,omitempty"` // seconds of ffmpeg and ffprobe
 }
 
 // Add adds what was spent elsewhere.
 func (s *Usage) Add(more Usage) {
 	if s.Requests == nil {
-		s.Requests = map[azstorage.RequestKind]int{}
+		s.Requests = map[azstore.RequestKind]int{}
 	}
 	for kind, n := range more.Requests {
 		if n > 0 {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -19,7 +19,7 @@ import (
 
 // spends is a meter that says that one blob was read and one second computed.
 func spends() videostore.Usage {
-	return videostore.Usage{Requests: map[azstorage.RequestKind]int{"blob.read": 1}, Received: 10, Sent: 20, CPU: 1}
+	return videostore.Usage{Requests: map[azstore.RequestKind]int{"blob.read": 1}, Received: 10, Sent: 20, CPU: 1}
 }
 
 // claimed claims a step whose attempts are counted.
@@ -99,7 +99,7 @@ func TestAStepRemembersItsAttempts(t *testing.T) {
 		}
 	}
 	spent, notCounted := step.TotalUsage()
-	wantSpent := videostore.Usage{Requests: map[azstorage.RequestKind]int{"blob.read": 3, azstorage.TableWrite: 3}, Received: 30, Sent: 60, CPU: 3}
+	wantSpent := videostore.Usage{Requests: map[azstore.RequestKind]int{"blob.read": 3, azstore.TableWrite: 3}, Received: 30, Sent: 60, CPU: 3}
 	if diff := cmp.Diff(wantSpent, spent); diff != "" || notCounted != 1 {
 		t.Errorf("%d attempts are not counted, want the lost one; spent (-want +got):\n%s", notCounted, diff)
 	}

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
-	"github.com/cutroom/cutroom/shared/testkit/inject"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 )
@@ -28,7 +28,7 @@ func awaiting() video.Video {
 }
 
 // rows counts what a table holds.
-func rows(t *testing.T, a *azstorage.Account, table string) (n int) {
+func rows(t *testing.T, a *azstore.Account, table string) (n int) {
 	t.Helper()
 	for _, err := range tablestore.New(a, table).Query(t.Context(), tablestore.Query{Class: tablestore.Scan}) {
 		if err != nil {
@@ -41,7 +41,7 @@ func rows(t *testing.T, a *azstorage.Account, table string) (n int) {
 
 // keyed opens an account with the tables of the store, twice: as it is, and with
 // a function that runs before a request goes out.
-func keyed(t *testing.T, before func(*http.Request) inject.Fault) (a *azstorage.Account, calm, disturbed *videostore.Store) {
+func keyed(t *testing.T, before func(*http.Request) inject.Fault) (a *azstore.Account, calm, disturbed *videostore.Store) {
 	t.Helper()
 	a = azuritetest.Account(t)
 	if err := a.Ensure(t.Context(), nil, nil, videostore.Tables); err != nil {

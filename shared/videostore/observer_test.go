@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
-	"github.com/cutroom/cutroom/shared/testkit/inject"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -64,7 +64,7 @@ func TestCommitsAreToldOnce(t *testing.T) {
 func observed(t *testing.T, lose bool) (*videostore.Store, *outgoing, *[]string) {
 	t.Helper()
 	transactions := 0 // one after the other
-	a := azuritetest.AccountWith(t, func(c *azstorage.Config) {
+	a := azuritetest.AccountWith(t, func(c *azstore.Config) {
 		c.Transport = &inject.Transport{Choose: func(r *http.Request) inject.Fault {
 			if !lose || !strings.HasSuffix(r.URL.Path, "$batch") {
 				return inject.None

@@ -9,11 +9,12 @@ import (
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel"
 
-	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/product"
 	"github.com/cutroom/cutroom/shared/tracing"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workitem"
 )
 
 // OutboxMessage is the promise of one work item. The video of its key is not stored, because
@@ -28,7 +29,7 @@ type OutboxMessage struct {
 }
 
 // Is reports whether an item asks for the same work as the message.
-func (i OutboxMessage) Is(id video.ID, item workitem.Item) bool {
+func (i OutboxMessage) Is(id video.ID, item azq.Item) bool {
 	i.ID = id
 	return item.ID == i.ItemID()
 }
@@ -88,8 +89,8 @@ func (s *Store) sendRows(ctx context.Context, id video.ID, rows []tablestore.Ent
 func (s *Store) send(ctx context.Context, id video.ID, messages []OutboxMessage) error {
 	for _, message := range messages {
 		message.ID = id
-		item, err := workitem.New(message.Step, string(id), message.ItemID(), message.Payload())
-		item.Traceparent = message.Trace
+		item, err := azq.NewItem(message.Step, string(id), message.ItemID(), message.Payload())
+		item.Namespace, item.Source, item.Traceparent = product.Name, "/"+product.Name, message.Trace
 		if err == nil {
 			err = s.sender.Send(ctx, message.Queue, item, 0)
 		}

@@ -12,16 +12,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
-	"github.com/cutroom/cutroom/shared/testkit/inject"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 )
 
 // ledgerOf reads what is counted for an owner, and compares the sums with the lines.
-func ledgerOf(t *testing.T, a *azstorage.Account, owner string) (sums tablestore.Entity) {
+func ledgerOf(t *testing.T, a *azstore.Account, owner string) (sums tablestore.Entity) {
 	t.Helper()
 	table := tablestore.New(a, videostore.QuotasTable)
 	var bytes, waiting, lines int64
@@ -43,7 +43,7 @@ func ledgerOf(t *testing.T, a *azstorage.Account, owner string) (sums tablestore
 	return sums
 }
 
-func opened(t *testing.T) *azstorage.Account {
+func opened(t *testing.T) *azstore.Account {
 	t.Helper()
 	a := azuritetest.Account(t)
 	if err := a.Ensure(t.Context(), nil, nil, videostore.Tables); err != nil {
@@ -386,7 +386,7 @@ func TestOwned(t *testing.T) {
 		slices.Reverse(want)
 		var got []video.ID
 		for token := ""; ; {
-			ctx, meter := azstorage.WithCounter(t.Context())
+			ctx, meter := azstore.WithCounter(t.Context())
 			page, next, err := s.Owned(ctx, owner, 2, token)
 			if err != nil || len(page) > 2 || meter.Requests() > 2 || meter.ByClass(tablestore.Scan)+meter.ByClass(tablestore.PartitionRange) > 0 {
 				t.Fatal(page, meter.Requests(), err)

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/storable"
-	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/azstore/storable"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workflow"
 )

@@ -9,11 +9,11 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workitem"
 )
 
 // Names of tables that other packages read.
@@ -34,10 +34,10 @@ var (
 	ErrUnchanged = errors.New("nothing to change")
 )
 
-// Sender is what the store needs of the queues. workqueue.Queues implements it and
+// Sender is what the store needs of the queues. azq.Queues implements it and
 // explains the methods.
 type Sender interface {
-	Send(ctx context.Context, queue string, item workitem.Item, delay time.Duration) error
+	Send(ctx context.Context, queue string, item azq.Item, delay time.Duration) error
 	Lane(ctx context.Context, channel string, urgent bool) (lane int, bulk bool)
 	Waiting(ctx context.Context, queue string) (bool, error)
 }
@@ -66,7 +66,7 @@ type planID struct {
 }
 
 // New returns a store on the account's tables, which must exist.
-func New(a *azstorage.Account, sender Sender) *Store {
+func New(a *azstore.Account, sender Sender) *Store {
 	plans, _ := lru.New[planID, video.Plan](maxPlans) // an error only of a size below 1
 	return &Store{
 		plans:    plans,

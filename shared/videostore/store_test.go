@@ -13,13 +13,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/playlist"
-	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workitem"
 )
 
 // stepChecked is a part that fails alone. No step of ours is one, but a fork's may be.
@@ -34,14 +34,14 @@ func TestMain(m *testing.M) {
 type outgoing struct {
 	mu     sync.Mutex
 	sent   []string // "queue: step"
-	items  []workitem.Item
+	items  []azq.Item
 	broken error
 	hungry atomic.Bool // the queues have run empty
 
 	meanwhile func() // is called once, while a commit asks whether something waits
 }
 
-func (o *outgoing) Send(_ context.Context, queue string, item workitem.Item, _ time.Duration) error {
+func (o *outgoing) Send(_ context.Context, queue string, item azq.Item, _ time.Duration) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.broken != nil {
@@ -72,7 +72,7 @@ func (o *outgoing) take() []string {
 	return sent
 }
 
-func (o *outgoing) takeItems() []workitem.Item {
+func (o *outgoing) takeItems() []azq.Item {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	items := o.items

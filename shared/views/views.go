@@ -35,8 +35,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -79,7 +79,7 @@ type Counter struct {
 }
 
 // New returns the counter of an account, whose table exists.
-func New(a *azstorage.Account) *Counter { return &Counter{table: tablestore.New(a, Table)} }
+func New(a *azstore.Account) *Counter { return &Counter{table: tablestore.New(a, Table)} }
 
 // Day is the number of views on one day.
 type Day struct {

@@ -12,10 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
-	"github.com/cutroom/cutroom/shared/testkit/inject"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { azuritetest.Main(m) }
 var today = time.Date(2026, 11, 20, 18, 30, 0, 0, time.UTC)
 
 // opener opens another counter of the same table, which storage treats badly.
-type opener func(faults *inject.Transport, retry azstorage.Retry) *Counter
+type opener func(faults *inject.Transport, retry azstore.Retry) *Counter
 
 // open makes a counter on a table of the test's own.
 func open(t *testing.T) (c *Counter, faulty opener) {
@@ -33,8 +33,8 @@ func open(t *testing.T) (c *Counter, faulty opener) {
 	if err := account.Ensure(t.Context(), nil, nil, []string{Table}); err != nil {
 		t.Fatal(err)
 	}
-	return New(account), func(faults *inject.Transport, retry azstorage.Retry) *Counter {
-		return New(azuritetest.AccountWith(t, func(cfg *azstorage.Config) {
+	return New(account), func(faults *inject.Transport, retry azstore.Retry) *Counter {
+		return New(azuritetest.AccountWith(t, func(cfg *azstore.Config) {
 			cfg.Prefix, cfg.Transport, cfg.Retry = account.Prefix(), faults, retry
 		}))
 	}
@@ -91,7 +91,7 @@ func TestEveryViewCounts(t *testing.T) {
 	if n := len(c.rows(t)); n < 2+6 { // the day, the other video and, of 200 views at random, nearly all suffixes
 		t.Errorf("%d rows: the views are not spread", n)
 	}
-	ctx, meter := azstorage.WithCounter(t.Context())
+	ctx, meter := azstore.WithCounter(t.Context())
 	if _, err := c.Views(ctx, id); err != nil || meter.Requests() != 2+Shards || meter.ByClass(tablestore.RowRange) != 2 {
 		t.Errorf("reading took %d requests, %d of them row ranges; error %v", meter.Requests(), meter.ByClass(tablestore.RowRange), err)
 	}
@@ -106,7 +106,7 @@ func TestLostReplyAtABusyRowCountsOnce(t *testing.T) {
 	id := video.NewID()
 	others.mustCount(t, id, today, 60) // every suffix has a row
 	faults := &inject.Transport{Choose: inject.Once(inject.LostReply, 1, func(r *http.Request) bool { return r.Method == http.MethodPut })}
-	c := faulty(faults, azstorage.Retry{Strategy: azstorage.Fixed, MaxRetries: 3, Delay: 2 * time.Second})
+	c := faulty(faults, azstore.Retry{Strategy: azstore.Fixed, MaxRetries: 3, Delay: 2 * time.Second})
 	c.days.Store(today.Format(dayFormat), struct{}{})
 	done := make(chan error, 1)
 	go func() { done <- c.Count(t.Context(), id, today) }()
@@ -137,7 +137,7 @@ func TestLostReplyCountsOnce(t *testing.T) {
 		}
 		return inject.None
 	}}
-	c := faulty(faults, azstorage.Retry{Strategy: azstorage.Fixed, MaxRetries: 3, Delay: 10 * time.Millisecond})
+	c := faulty(faults, azstore.Retry{Strategy: azstore.Fixed, MaxRetries: 3, Delay: 10 * time.Millisecond})
 	id := video.NewID()
 	c.mustCount(t, id, today, 10)
 	if got, err := c.Views(t.Context(), id); err != nil || got.Total != 10 {
@@ -177,7 +177,7 @@ func TestKilledRollUp(t *testing.T) {
 		for at := 0; ; at += 4 { // every fourth request: each kind has its turn
 			c, faulty := open(t)
 			ids, want := fill(t, c)
-			dying := faulty(&inject.Transport{Choose: inject.DiesAt(at, fault)}, azstorage.Retry{Strategy: azstorage.NoRetry})
+			dying := faulty(&inject.Transport{Choose: inject.DiesAt(at, fault)}, azstore.Retry{Strategy: azstore.NoRetry})
 			killed := dying.RollUp(t.Context(), today, always) != nil
 			check := func(when string) {
 				for i, id := range ids {

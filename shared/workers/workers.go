@@ -15,9 +15,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/workqueue/consumer"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
 
 // Table is the table's base name.
@@ -27,25 +27,25 @@ const partition = "worker"
 
 // Worker is one process and what it is doing.
 type Worker struct {
-	Name      string             `json:"name"`
-	Host      string             `json:"host"`
-	PID       int                `json:"pid"`
-	StartedAt time.Time          `json:"startedAt"`
-	SeenAt    time.Time          `json:"seenAt"`
-	Draining  bool               `json:"draining"`
-	Leader    bool               `json:"leader"` // elected for reconciling and cleaning
-	Pools     map[string]int     `json:"pools"`  // slots by pool
-	Busy      []consumer.Running `json:"busy"`
-	Done      int64              `json:"done"`              // items completed since the start
-	Failed    int64              `json:"failed"`            // attempts that failed
-	Trouble   string             `json:"trouble,omitempty"` // why it receives nothing; empty in good times
-	Troubled  int64              `json:"troubled"`          // deliveries that met trouble and were given back
-	Stale     int64              `json:"staleLeases"`       // deletes and renewals that came too late (Q16d)
+	Name      string         `json:"name"`
+	Host      string         `json:"host"`
+	PID       int            `json:"pid"`
+	StartedAt time.Time      `json:"startedAt"`
+	SeenAt    time.Time      `json:"seenAt"`
+	Draining  bool           `json:"draining"`
+	Leader    bool           `json:"leader"` // elected for reconciling and cleaning
+	Pools     map[string]int `json:"pools"`  // slots by pool
+	Busy      []azq.Running  `json:"busy"`
+	Done      int64          `json:"done"`              // items completed since the start
+	Failed    int64          `json:"failed"`            // attempts that failed
+	Trouble   string         `json:"trouble,omitempty"` // why it receives nothing; empty in good times
+	Troubled  int64          `json:"troubled"`          // deliveries that met trouble and were given back
+	Stale     int64          `json:"staleLeases"`       // deletes and renewals that came too late (Q16d)
 
 	// Queues counts by queue, lanes apart, what became of items since the start.
 	Queues map[string]Count `json:"queues,omitempty"`
 	// Breakers are the dependencies whose circuit breaker is not closed.
-	Breakers []consumer.BreakerStats `json:"breakers,omitempty"`
+	Breakers []azq.BreakerStats `json:"breakers,omitempty"`
 }
 
 // Count is what became of the items of one queue at one worker.
@@ -64,7 +64,7 @@ type Count struct {
 type Register struct{ table *tablestore.Table }
 
 // New returns the register of the account.
-func New(a *azstorage.Account) *Register { return &Register{tablestore.New(a, Table)} }
+func New(a *azstore.Account) *Register { return &Register{tablestore.New(a, Table)} }
 
 // Beat writes a worker's row. Safe to repeat.
 func (r *Register) Beat(ctx context.Context, w Worker) error {

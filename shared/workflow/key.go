@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/workitem"
 )
 
 // Key names one run of one step. Its row, its message, its blobs and its name in the API are
@@ -122,12 +122,12 @@ func (k Key) Payload() any {
 
 // KeyOf names the run that an item asks for. Any program may have put the item into its queue:
 // a subject that is no video's id, and data of another shape, are errors that stay.
-func KeyOf(item workitem.Item) (Key, error) {
+func KeyOf(item azq.Item) (Key, error) {
 	id, err := video.ParseID(item.Subject)
 	if err != nil {
 		return Key{}, fmt.Errorf("subject of %s item: %w", item.Step, err)
 	}
-	k, err := workitem.DecodeData[Key](item)
+	k, err := azq.DecodeData[Key](item)
 	k.ID, k.Step = id, item.Step
 	return k, err
 }

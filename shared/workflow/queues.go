@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/shared/azq"
 )
 
 // The queues: one for each kind of work with a duration of its own (paper rows Q5 and Q16b).
@@ -39,8 +39,8 @@ func Pools() map[string]int { return map[string]int{Light: 4, Heavy: runtime.GOM
 const ItemVersion = 1
 
 // Specs is the one place to add a queue. Treat it as read-only;
-// workqueue.WithVisibility returns changed copies.
-var Specs = travelling([]workqueue.Spec{
+// azq.WithVisibility returns changed copies.
+var Specs = travelling([]azq.Spec{
 	{Name: Probe, Pool: Light, Laned: true, Visibility: 60 * time.Second, Typical: time.Second, Weight: 12, Urgent: true, MaxIdlePoll: 500 * time.Millisecond},
 	{Name: EncodeFirst, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Typical: 2 * time.Second, Weight: 12, Urgent: true, MaxIdlePoll: time.Second},
 	{Name: EncodeHigh, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Typical: 2 * time.Second, Weight: 6, MaxIdlePoll: time.Second},
@@ -62,7 +62,7 @@ var Niceness = map[string]int{EncodeHigh: 3, Finish: 3, EncodeNormal: BulkNice, 
 const BulkNice = 12
 
 // travelling fills in which steps travel in each queue.
-func travelling(specs []workqueue.Spec) []workqueue.Spec {
+func travelling(specs []azq.Spec) []azq.Spec {
 	for i := range specs {
 		for _, s := range Steps {
 			if slices.Contains(s.Queues, specs[i].Name) {

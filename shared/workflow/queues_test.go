@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 // Every declared queue is one that the service accepts, with its poison queue
@@ -15,7 +15,7 @@ func TestSpecsAreSound(t *testing.T) {
 	t.Parallel()
 	name := regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 	seen := map[string]bool{}
-	for _, n := range workqueue.Names(workflow.Specs) {
+	for _, n := range azq.Names(workflow.Specs) {
 		if seen[n] {
 			t.Errorf("%q is there twice", n)
 		}

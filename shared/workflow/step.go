@@ -3,8 +3,8 @@ package workflow
 import (
 	"slices"
 
+	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 // Stage says when a step is due and what it waits for.
@@ -139,8 +139,8 @@ func (s Step) QueueAt(urgency int, v video.Video) string {
 }
 
 func laneQueue(base string, v video.Video) string {
-	if slices.ContainsFunc(Specs, func(q workqueue.Spec) bool { return q.Name == base && q.Laned }) {
-		return workqueue.LaneName(base, v.Lane)
+	if slices.ContainsFunc(Specs, func(q azq.Spec) bool { return q.Name == base && q.Laned }) {
+		return azq.LaneName(base, v.Lane)
 	}
 	return base
 }

@@ -6,8 +6,8 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 // Names of the steps. They are stored in rows, messages and blob names: never change one.
@@ -107,11 +107,11 @@ func Order(name string) int {
 
 // Check returns what keeps the declaration from working. Both roles call it at start. That
 // every step has a handler and every queue's pool has slots is the consumer's to check.
-func Check(specs []workqueue.Spec) error { return check(Steps, specs) }
+func Check(specs []azq.Spec) error { return check(Steps, specs) }
 
 var name = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
 
-func check(steps []Step, specs []workqueue.Spec) error {
+func check(steps []Step, specs []azq.Spec) error {
 	var problems []error
 	bad := func(format string, args ...any) {
 		problems = append(problems, fmt.Errorf("workflow.Steps: "+format, args...))
@@ -144,7 +144,7 @@ func check(steps []Step, specs []workqueue.Spec) error {
 			bad("%q has no queue: set Queues to one that the queue list declares", s.Name)
 		}
 		for _, queue := range s.Queues {
-			if !slices.ContainsFunc(specs, func(q workqueue.Spec) bool { return q.Name == queue }) {
+			if !slices.ContainsFunc(specs, func(q azq.Spec) bool { return q.Name == queue }) {
 				bad("%q travels on queue %q, which is not declared: add it to workflow.Specs", s.Name, queue)
 			}
 		}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/workitem"
 )
 
 func TestDeclarationIsSound(t *testing.T) {
@@ -62,7 +62,7 @@ func TestKeysAreStable(t *testing.T) {
 		t.Error(diff)
 	}
 	for _, k := range []Key{chunk, clip} {
-		item, err := workitem.New(k.Step, string(k.ID), k.ItemID(), k.Payload())
+		item, err := azq.NewItem(k.Step, string(k.ID), k.ItemID(), k.Payload())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,7 +9,7 @@
 // test-partitions`), and CUTROOM_TEST_AZURITE_CALM is the emulator itself; at the end it
 // prints what the model did.
 //
-// Next: shared/testkit/azuritetest, e2e/partitions.
+// Next: shared/azstore/azuritetest, e2e/partitions.
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/partitions"
-	"github.com/cutroom/cutroom/shared/testkit/azurite"
+	"github.com/cutroom/cutroom/shared/azstore/azurite"
 )
 
 func main() {

@@ -20,7 +20,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/command"
 	"github.com/cutroom/cutroom/e2e/partitions"
 	"github.com/cutroom/cutroom/e2e/stack"
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
 )
 
 func main() { command.Main("partition-stress", run) }
@@ -33,7 +33,7 @@ func run(ctx context.Context) error {
 	flag.Float64Var(&o.Peak, "peak", 8, "highest load, in times 2,000 entities/s, scaled")
 	out := flag.String("out", "", "folder for partition-stress.svg, .md and .json (default .run in the repository)")
 	flag.Parse()
-	if connection := os.Getenv("AZURE_STORAGE_CONNECTION_STRING"); connection != "" && connection != azstorage.DevelopmentStorage {
+	if connection := os.Getenv("AZURE_STORAGE_CONNECTION_STRING"); connection != "" && connection != azstore.DevelopmentStorage {
 		o.ConnectionString = connection
 		fmt.Println("stressing the account of AZURE_STORAGE_CONNECTION_STRING: everything is measured")
 	} else {

@@ -18,9 +18,9 @@ import (
 
 	"github.com/cutroom/cutroom/e2e/command"
 	"github.com/cutroom/cutroom/e2e/scenes"
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azurite"
 	"github.com/cutroom/cutroom/shared/scene"
-	"github.com/cutroom/cutroom/shared/testkit/azurite"
 )
 
 func main() {
@@ -47,7 +47,7 @@ func run(ctx context.Context, out io.Writer, getenv func(string) string) (err er
 	if err := sc.Check(answers); err != nil {
 		return err
 	}
-	cfg, err := azstorage.ConfigFromEnv(getenv)
+	cfg, err := azstore.ConfigFromEnv(getenv)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func run(ctx context.Context, out io.Writer, getenv func(string) string) (err er
 }
 
 // play prints at the reader's pace while the scene plays at its own.
-func play(ctx context.Context, p scenes.Printer, cfg azstorage.Config, sc scene.Scene, answers map[string]string) error {
+func play(ctx context.Context, p scenes.Printer, cfg azstore.Config, sc scene.Scene, answers map[string]string) error {
 	p.Begin(sc)
 	events := make(chan scenes.Event, 1000) // more than any scene tells
 	var err error

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/cutroom/cutroom/shared/apikeys"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 )
 
 func TestMain(m *testing.M) { azuritetest.Main(m) }

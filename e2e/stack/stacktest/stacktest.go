@@ -23,7 +23,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/stack"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 )
 
 // BinVariable names a folder with roles that are built already, so that several

@@ -5,7 +5,7 @@ package earlytest
 import (
 	"testing"
 
-	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/early"
 	"github.com/cutroom/cutroom/shared/testkit/partstest"
 	"github.com/cutroom/cutroom/shared/video"

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
 )
 
 // Logged fails the test unless the log of a role's settings shows what is in
@@ -25,7 +25,7 @@ func Logged(t *testing.T, load func(getenv func(string) string) (slog.LogValuer,
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: azstorage.RedactAttr})).Info("configuration", "config", cfg)
+	slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: azstore.RedactAttr})).Info("configuration", "config", cfg)
 	for _, secret := range []string{key, token} {
 		if strings.Contains(out.String(), secret) {
 			t.Errorf("the log has %s:\n%s", secret, &out)

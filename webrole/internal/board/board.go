@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sync/singleflight"
 	"golang.org/x/time/rate"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workers"
-	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/recent"
 	"github.com/cutroom/cutroom/webrole/internal/scaling"
@@ -48,7 +48,7 @@ var (
 
 // Parts is what a board is read from.
 type Parts struct {
-	Queues  *workqueue.Queues
+	Queues  *azq.Queues
 	Workers *workers.Register
 	Scale   *scaling.Window
 	// Title makes one storage request. A video that is gone has an empty title.
@@ -72,7 +72,7 @@ type Board struct {
 // New returns a board without watchers.
 func New(parts Parts) *Board {
 	b := &Board{parts: parts, titles: recent.NewMemory[video.ID, string](maxTitles, titleLife), budget: rate.NewLimiter(Budget, burst)}
-	b.ctx, b.close = context.WithCancel(azstorage.WithoutRetry(context.Background()))
+	b.ctx, b.close = context.WithCancel(azstore.WithoutRetry(context.Background()))
 	return b
 }
 

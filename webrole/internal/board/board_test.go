@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workers"
-	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/scaling"
 )
 
@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { azuritetest.Main(m) }
 func open(t *testing.T) *Board {
 	t.Helper()
 	account := azuritetest.Account(t)
-	queues := workqueue.OpenAll(account, []workqueue.Spec{{Name: "jobs", Steps: []string{"work"}, Pool: "light"}})
+	queues := azq.OpenAll(account, []azq.Spec{{Name: "jobs", Steps: []string{"work"}, Pool: "light"}})
 	if err := queues.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}

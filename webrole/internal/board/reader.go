@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workers"
-	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
@@ -34,7 +34,7 @@ const (
 	silentAfter = 8 * time.Second // a heartbeat comes every 3 s at least
 	forgetAfter = 10 * time.Minute
 
-	maxMessages = workqueue.MaxBatch
+	maxMessages = azq.MaxBatch
 	maxPoison   = 50
 	maxTitles   = 1000
 	titleLife   = 5 * time.Minute
@@ -62,7 +62,7 @@ type reader struct {
 }
 
 type queueView struct {
-	queue            *workqueue.Queue
+	queue            *azq.Queue
 	lengthAt, peekAt time.Time // when it was asked
 	busyUntil        time.Time
 	length           int64
@@ -168,7 +168,7 @@ func (r *reader) asks(now time.Time) []ask {
 
 func (r *reader) askLength(ctx context.Context, l *queueView) error {
 	state, err := l.queue.Length(ctx)
-	if err != nil && !workqueue.IsMissing(err) {
+	if err != nil && !azq.IsMissing(err) {
 		return err
 	}
 	r.mu.Lock()
@@ -185,7 +185,7 @@ func (r *reader) askLength(ctx context.Context, l *queueView) error {
 
 func (r *reader) askMessages(ctx context.Context, l *queueView) error {
 	seen, err := l.queue.Peek(ctx, maxMessages)
-	if err != nil && !workqueue.IsMissing(err) {
+	if err != nil && !azq.IsMissing(err) {
 		return err
 	}
 	r.mu.Lock()

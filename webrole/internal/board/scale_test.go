@@ -5,17 +5,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azq/azqtest"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workers"
-	"github.com/cutroom/cutroom/shared/workitem"
-	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/shared/workqueue/consumer"
-	"github.com/cutroom/cutroom/shared/workqueue/queuetest"
 	"github.com/cutroom/cutroom/webrole/internal/scaling"
 )
 
-func scale(t *testing.T, queues *workqueue.Queues, register *workers.Register) scaling.Decision {
+func scale(t *testing.T, queues *azq.Queues, register *workers.Register) scaling.Decision {
 	t.Helper()
 	window := &scaling.Window{
 		Settings: scaling.Settings{Begin: 10 * time.Second, Bulk: 30 * time.Minute, Floor: 1, Ceiling: 10, CoolDown: time.Minute},
@@ -35,25 +33,25 @@ func scale(t *testing.T, queues *workqueue.Queues, register *workers.Register) s
 func TestQueuesAreSeenWhole(t *testing.T) {
 	t.Parallel()
 	account := azuritetest.Account(t)
-	queues := queuetest.Open(t, account, workqueue.Spec{Name: "jobs", Pool: "heavy", Laned: true, Steps: []string{"work"}, Typical: 4 * time.Second, Visibility: time.Hour})
+	queues := azqtest.Open(t, account, azq.Spec{Name: "jobs", Pool: "heavy", Laned: true, Steps: []string{"work"}, Typical: 4 * time.Second, Visibility: time.Hour})
 	register := workers.New(account)
 	if err := account.Ensure(t.Context(), nil, nil, []string{workers.Table}); err != nil {
 		t.Fatal(err)
 	}
 	send := func(queue string, n int) {
 		for range n {
-			queuetest.Send(t, queues, queue, workitem.Item{ID: "i", Step: "work", Subject: "s"})
+			azqtest.Send(t, queues, queue, azq.Item{ID: "i", Step: "work", Subject: "s"})
 		}
 	}
 	send("jobs", 40)
 	send("jobs-2", 5)
-	take := func(queue string, n int) (tasks []consumer.Running) {
+	take := func(queue string, n int) (tasks []azq.Running) {
 		leases, err := queues.Queue(queue).Receive(t.Context(), n)
 		if err != nil || len(leases) != n {
 			t.Fatalf("receive: %d, %v", len(leases), err)
 		}
 		for range n {
-			tasks = append(tasks, consumer.Running{Queue: queue})
+			tasks = append(tasks, azq.Running{Queue: queue})
 		}
 		return tasks
 	}
@@ -85,7 +83,7 @@ func TestQueuesAreSeenWhole(t *testing.T) {
 func TestNobodyLives(t *testing.T) {
 	t.Parallel()
 	account := azuritetest.Account(t)
-	queues := queuetest.Open(t, account, workqueue.Spec{Name: "jobs", Pool: "heavy", Steps: []string{"work"}})
+	queues := azqtest.Open(t, account, azq.Spec{Name: "jobs", Pool: "heavy", Steps: []string{"work"}})
 	if err := account.Ensure(t.Context(), nil, nil, []string{workers.Table}); err != nil {
 		t.Fatal(err)
 	}

@@ -7,11 +7,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/scaling"
 )
@@ -93,7 +92,7 @@ func (r *reader) decide(now time.Time, queues []api.BoardQueue) scaling.Decision
 	return r.board.parts.Scale.Decide(seen)
 }
 
-func queueOf(q *workqueue.Queue) api.BoardQueue {
+func queueOf(q *azq.Queue) api.BoardQueue {
 	policy := q.Policy()
 	return api.BoardQueue{
 		Name: q.Name(), Pool: q.Spec().Pool, Paused: policy.Paused, VisibilityChangedAt: policy.Changed,
@@ -117,7 +116,7 @@ func (l *queueView) lane(held int64, later map[string]int64) api.BoardLane {
 	return lane
 }
 
-func messageOf(p workqueue.Peeked) api.BoardMessage {
+func messageOf(p azq.Peeked) api.BoardMessage {
 	m := api.BoardMessage{Id: p.MessageID, DequeueCount: p.DequeueCount, InsertedAt: p.Inserted.UTC()}
 	if p.Err != nil {
 		m.Error = p.Err.Error()
@@ -160,7 +159,7 @@ func workerOf(w workers.Worker, now time.Time, later map[string]int64) api.Board
 	return out
 }
 
-func taskOf(t consumer.Running) api.BoardTask {
+func taskOf(t azq.Running) api.BoardTask {
 	out := api.BoardTask{
 		Id: t.MessageID, Queue: t.Queue, Step: t.Step, Video: t.Subject, DequeueCount: t.DequeueCount, Since: t.Received,
 		LeaseEndsAt: t.Deadline, VisibilitySeconds: t.Visibility.Seconds(), Renewals: t.Renewals, Item: t.Item, InsertedAt: t.Inserted,
@@ -241,8 +240,8 @@ func (r *reader) done(queue string) (n int64) {
 		} else if w.StartedAt.Before(r.sampledAt) {
 			continue
 		}
-		for lane := range workqueue.Lanes {
-			name := workqueue.LaneName(queue, lane)
+		for lane := range azq.Lanes {
+			name := azq.LaneName(queue, lane)
 			n += w.Queues[name].Done - was.Queues[name].Done
 		}
 	}

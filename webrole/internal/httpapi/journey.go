@@ -11,7 +11,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/price"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -168,7 +168,7 @@ func costOf(generation int, runs []stepRun, prices price.Table) api.Cost {
 		out.AttemptsNotCounted += notCounted
 		out.Steps = addStep(out.Steps, r.Key.Step, ended-notCounted, spent, prices)
 	}
-	for _, kind := range azstorage.RequestKinds() {
+	for _, kind := range azstore.RequestKinds() {
 		if n := all.Requests[kind]; n > 0 {
 			out.Requests = append(out.Requests, api.RequestCost{
 				Kind: string(kind), Count: n, DollarsPer10000: prices.Per10000(kind), Dollars: prices.Requests(kind, n),

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cutroom/cutroom/shared/apikeys"
+	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/visible"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/middleware"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
@@ -28,18 +28,18 @@ import (
 const workerMemory = 10 * time.Minute
 
 // allQueues opens every queue and the poison queue beside it, in order.
-func (s *Server) allQueues() (all []*workqueue.Queue) {
+func (s *Server) allQueues() (all []*azq.Queue) {
 	for _, spec := range s.Queues.Specs() {
 		all = append(all, s.Queues.Queue(spec.Name))
 		if spec.Lane() == 0 { // the poison of other lanes goes there, too
 			// Visibility is that of the queue: it is what a redriven item gets.
-			all = append(all, s.OpenQueue(workqueue.Spec{Name: workqueue.PoisonName(spec.Name), Visibility: spec.Visibility}))
+			all = append(all, s.OpenQueue(azq.Spec{Name: azq.PoisonName(spec.Name), Visibility: spec.Visibility}))
 		}
 	}
 	return all
 }
 
-func isPoison(q *workqueue.Queue) bool { return q.Spec().Pool == "" }
+func isPoison(q *azq.Queue) bool { return q.Spec().Pool == "" }
 
 // ListQueues implements GET /ops/queues: one request per queue reads length and
 // policy together (paper rows Q4 and Q10).
@@ -53,7 +53,7 @@ func (s *Server) ListQueues(c *gin.Context) {
 				Name: q.Name(), Length: state.Length, Paused: state.Policy.Paused,
 				VisibilitySeconds: q.Visibility().Seconds(), Pool: api.Some(q.Spec().Pool), Poison: isPoison(q),
 			}
-			if workqueue.IsMissing(err) {
+			if azq.IsMissing(err) {
 				return nil
 			}
 			return err
@@ -64,8 +64,8 @@ func (s *Server) ListQueues(c *gin.Context) {
 }
 
 // queue is one that we declare.
-func (s *Server) queue(name string) (*workqueue.Queue, error) {
-	i := slices.IndexFunc(s.queues, func(q *workqueue.Queue) bool { return q.Name() == name })
+func (s *Server) queue(name string) (*azq.Queue, error) {
+	i := slices.IndexFunc(s.queues, func(q *azq.Queue) bool { return q.Name() == name })
 	if i < 0 {
 		return nil, problem.New(problem.QueueNotFound, "There is no such queue.")
 	}
@@ -73,7 +73,7 @@ func (s *Server) queue(name string) (*workqueue.Queue, error) {
 }
 
 // onQueue runs an operation on a queue that we declare.
-func (s *Server) onQueue(c *gin.Context, name string, do func(*workqueue.Queue, context.Context) error) {
+func (s *Server) onQueue(c *gin.Context, name string, do func(*azq.Queue, context.Context) error) {
 	q, err := s.queue(name)
 	if err == nil {
 		err = do(q, c.Request.Context())
@@ -84,7 +84,7 @@ func (s *Server) onQueue(c *gin.Context, name string, do func(*workqueue.Queue, 
 // ClearQueue implements POST /ops/queues/{queue}/clear, for all lanes when it is
 // asked of lane 0. Work that a row promises comes back with the reconciler.
 func (s *Server) ClearQueue(c *gin.Context, queue api.QueueName) {
-	s.onQueue(c, queue, func(q *workqueue.Queue, ctx context.Context) error {
+	s.onQueue(c, queue, func(q *azq.Queue, ctx context.Context) error {
 		if isPoison(q) {
 			return q.Clear(ctx)
 		}
@@ -94,25 +94,25 @@ func (s *Server) ClearQueue(c *gin.Context, queue api.QueueName) {
 
 // PauseQueue implements POST /ops/queues/{queue}/pause.
 func (s *Server) PauseQueue(c *gin.Context, queue api.QueueName) {
-	s.onQueue(c, queue, (*workqueue.Queue).Pause)
+	s.onQueue(c, queue, (*azq.Queue).Pause)
 }
 
 // ResumeQueue implements POST /ops/queues/{queue}/resume.
 func (s *Server) ResumeQueue(c *gin.Context, queue api.QueueName) {
-	s.onQueue(c, queue, (*workqueue.Queue).Resume)
+	s.onQueue(c, queue, (*azq.Queue).Resume)
 }
 
 // PeekQueue implements GET /ops/queues/{queue}/messages.
 func (s *Server) PeekQueue(c *gin.Context, queue api.QueueName, params api.PeekQueueParams) {
 	q, err := s.queue(queue)
-	var seen []workqueue.Peeked
+	var seen []azq.Peeked
 	if err == nil {
 		seen, err = q.Peek(c.Request.Context(), params.Limit)
 	}
 	reply(c, http.StatusOK, api.MessageList{Items: api.Each(seen, publicMessage)}, err)
 }
 
-func publicMessage(p workqueue.Peeked) api.Message {
+func publicMessage(p azq.Peeked) api.Message {
 	m := api.Message{Id: p.MessageID, DequeueCount: p.DequeueCount, InsertedAt: api.Some(p.Inserted)}
 	if p.Err != nil {
 		m.Error = new(p.Err.Error())

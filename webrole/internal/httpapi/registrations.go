@@ -11,7 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"golang.org/x/text/language"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/charset"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/video"
@@ -33,7 +33,7 @@ func (s *Server) ListRegistrations(c *gin.Context, event api.Event, params api.L
 		if err != nil {
 			return out, err
 		}
-		ctx, cost := azstorage.WithCounter(ctx)
+		ctx, cost := azstore.WithCounter(ctx)
 		runners, next, err := s.Races.List(ctx, event, query, params.Limit, params.PageToken)
 		if err != nil {
 			return out, err

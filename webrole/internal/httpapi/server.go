@@ -17,18 +17,18 @@ import (
 
 	"github.com/cutroom/cutroom/shared/apikeys"
 	"github.com/cutroom/cutroom/shared/audit"
-	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/price"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
-	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/board"
@@ -52,7 +52,7 @@ type Parts struct {
 	Workers *workers.Register
 	Keys    *apikeys.Store
 	Trail   *audit.Log
-	Queues  *workqueue.Queues
+	Queues  *azq.Queues
 	Prices  price.Table
 	Links   access.Links // tokens for private videos
 	Board   *board.Board
@@ -60,7 +60,7 @@ type Parts struct {
 	Unreadable *tablestore.UnreadableRows
 
 	// OpenQueue opens the poison queues, which only the operator's routes use.
-	OpenQueue func(workqueue.Spec) *workqueue.Queue
+	OpenQueue func(azq.Spec) *azq.Queue
 }
 
 // Server implements api.ServerInterface. It is safe for concurrent use and keeps nothing
@@ -70,7 +70,7 @@ type Server struct {
 	doc       *openapi3.T
 	snapshots *recent.Cache[video.ID, snapshot]
 	asked     *recent.Memory[workflow.Key, bool] // parts that viewers went to
-	queues    []*workqueue.Queue
+	queues    []*azq.Queue
 }
 
 var _ api.ServerInterface = (*Server)(nil)

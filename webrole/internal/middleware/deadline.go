@@ -11,7 +11,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
 
@@ -44,7 +44,7 @@ const (
 // clock stands still. A handler that streams says so with StreamsIn or StreamsOut.
 func Deadline(work time.Duration) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		ctx, cancel := context.WithCancelCause(azstorage.WithCallLimit(c.Request.Context(), callTime))
+		ctx, cancel := context.WithCancelCause(azstore.WithCallLimit(c.Request.Context(), callTime))
 		defer cancel(nil)
 		k := &clock{Context: ctx, cancel: cancel, work: work}
 		k.start()

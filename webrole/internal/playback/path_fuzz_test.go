@@ -19,13 +19,13 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/recent"
 )
@@ -51,7 +51,7 @@ type memory struct {
 
 var point = regexp.MustCompile(`^/account/videos\(PartitionKey='((?:[^']|'')*)',RowKey='((?:[^']|'')*)'\)$`)
 
-// Do implements the transport of package azstorage.
+// Do implements the transport of package azstore.
 func (m *memory) Do(r *http.Request) (*http.Response, error) {
 	if key := point.FindStringSubmatch(r.URL.Path); key != nil {
 		unquote := strings.NewReplacer("''", "'")
@@ -108,7 +108,7 @@ func respond(r *http.Request, status int, body []byte, kind string) *http.Respon
 // video that is being made the second chunk is a preview.
 type fixture struct {
 	*memory
-	account *azstorage.Account
+	account *azstore.Account
 	seen    map[video.ID]committed // with the files of finish
 }
 
@@ -116,7 +116,7 @@ func newFixture(f testing.TB) *fixture {
 	f.Helper()
 	fix := &fixture{memory: &memory{rows: map[string]string{}, blobs: map[string]bool{}}, seen: map[video.ID]committed{}}
 	var err error
-	fix.account, err = azstorage.Open(azstorage.Config{
+	fix.account, err = azstore.Open(azstore.Config{
 		ConnectionString: "DefaultEndpointsProtocol=http;AccountName=account;AccountKey=a2V5;BlobEndpoint=http://127.0.0.1:1/account;QueueEndpoint=http://127.0.0.1:2/account;TableEndpoint=http://127.0.0.1:3/account;",
 		Transport:        fix.memory,
 	})
@@ -218,7 +218,7 @@ func (fix *fixture) add(f testing.TB, id video.ID) {
 // service is the playback of the fixture while a video is at a stage: nothing is
 // committed, some is, all is and finish is missing, all of it.
 func (fix *fixture) service(stage int) *Service {
-	s := New(videostore.New(fix.account, workqueue.OpenAll(fix.account, workflow.Specs)), blobstore.New(fix.account))
+	s := New(videostore.New(fix.account, azq.OpenAll(fix.account, workflow.Specs)), blobstore.New(fix.account))
 	s.views = recent.New(maxViews, func(_ context.Context, key viewKey) (c committed, _ error) {
 		c, found := fix.seen[key.id]
 		if !found || key.generation != 1 {
@@ -247,7 +247,7 @@ func (fix *fixture) service(stage int) *Service {
 func (fix *fixture) ask(stage int, method, id, path, query string) *httptest.ResponseRecorder {
 	gin.SetMode(gin.TestMode)
 	engine := gin.New()
-	engine.Use(access.Identify(access.Open{}, access.Links{}), access.Enforce(videostore.New(fix.account, workqueue.OpenAll(fix.account, workflow.Specs)), nil))
+	engine.Use(access.Identify(access.Open{}, access.Links{}), access.Enforce(videostore.New(fix.account, azq.OpenAll(fix.account, workflow.Specs)), nil))
 	fix.service(stage).Register(engine)
 	r := httptest.NewRequest(method, "/v/", nil)
 	r.URL = &url.URL{Path: "/v/" + id + "/" + path, RawQuery: query}

@@ -8,15 +8,15 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/apikeys"
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
-	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
-	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/board"
 )
@@ -38,8 +38,8 @@ var answers = []struct {
 	{videostore.ErrKeyUsed, IdempotencyMiss, "This Idempotency-Key was used with another body."},
 	{videostore.ErrState, StateConflict, "The video is not in a state that allows this."},
 	{apikeys.ErrNotFound, NotFound, "There is no such key."},
-	{workqueue.ErrNoPoison, PoisonNotFound, "There is no such poisoned item."},
-	{workqueue.ErrRedriving, StateConflict, "This item is being redriven, or a redrive of it was cut off. Look again in a minute."},
+	{azq.ErrNoPoison, PoisonNotFound, "There is no such poisoned item."},
+	{azq.ErrRedriving, StateConflict, "This item is being redriven, or a redrive of it was cut off. Look again in a minute."},
 	{registrations.ErrNotFound, NotFound, "No runner has this bib."},
 	{registrations.ErrChanged, PreconditionFail, "The registration was changed in the meantime. Read it again."},
 	{video.ErrInvalidID, InvalidID, "A video's id is 26 characters of a-z and 2-7."},
@@ -73,7 +73,7 @@ func answer(err error) *Error {
 		return New(TooBusy, "As much of this waits to be made as is allowed. Nothing was asked for; try again later.").After(5)
 	case errors.Is(err, searchindex.ErrQueryTooLong):
 		return New(InvalidParameter, "A search may have at most %d words.", searchindex.MaxWords)
-	case workqueue.IsMissing(err):
+	case azq.IsMissing(err):
 		return New(QueueNotFound, "The queue does not exist yet.")
 	}
 	for _, a := range answers {
@@ -84,7 +84,7 @@ func answer(err error) *Error {
 	var network net.Error // the service is away: the operator's trouble and no fault of the program
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, views.ErrContended), errors.Is(err, registrations.ErrContended),
-		azstorage.IsUnavailable(err):
+		azstore.IsUnavailable(err):
 		return away()
 	case errors.As(err, &network):
 		return New(StorageBusy, "Storage cannot be reached. Nothing is lost; try again soon.")

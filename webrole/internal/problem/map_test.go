@@ -12,10 +12,10 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/registrations"
-	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
@@ -33,7 +33,7 @@ func TestStorageThatIsAwayIs503(t *testing.T) {
 	for err, want := range map[error]int{
 		reply(503, "ServerBusy"):        503,
 		reply(500, "OperationTimedOut"): 503,
-		azstorage.ErrTryTimeout:         503,
+		azstore.ErrTryTimeout:           503,
 		reply(500, "InternalError"):     500,
 	} {
 		got := answer(fmt.Errorf("read row: %w", err))
@@ -49,7 +49,7 @@ func TestNotNowSaysWhen(t *testing.T) {
 	t.Parallel()
 	notNow := 0
 	for _, err := range []error{
-		reply(503, "ServerBusy"), reply(500, "OperationTimedOut"), reply(429, "TooManyRequests"), reply(504, ""), azstorage.ErrTryTimeout,
+		reply(503, "ServerBusy"), reply(500, "OperationTimedOut"), reply(429, "TooManyRequests"), reply(504, ""), azstore.ErrTryTimeout,
 		context.DeadlineExceeded, context.Canceled, views.ErrContended, registrations.ErrContended,
 		&net.OpError{Op: "dial", Err: errors.New("refused")},
 		New(TooBusy, "full"), New(RateLimited, "often"),

@@ -16,7 +16,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
@@ -152,7 +152,7 @@ func Write(w http.ResponseWriter, r *http.Request, err error) {
 		e = away().Because(err) // the client waits: it was our own deadline that ended the work
 	}
 	requestID := w.Header().Get("X-Request-Id")
-	_, storageCode, _ := azstorage.Describe(err) // if storage had a part in it
+	_, storageCode, _ := azstore.Describe(err) // if storage had a part in it
 	body := api.Problem{
 		Type: "about:blank", Title: cmp.Or(http.StatusText(e.Code.Status), "Client Closed Request"), Status: e.Code.Status, Detail: e.Detail, Code: e.Code.Name, Quota: e.Quota,
 		StorageErrorCode: api.Some(storageCode), RequestId: api.Some(requestID),

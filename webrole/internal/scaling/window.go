@@ -5,8 +5,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/workers"
-	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 // Window applies the rule and remembers what was wanted: workers come at once and go
@@ -56,11 +56,11 @@ const (
 )
 
 // Each is how long an item of a queue takes, by what living workers have measured.
-func Each(spec workqueue.Spec, found []workers.Worker) time.Duration {
+func Each(spec azq.Spec, found []workers.Worker) time.Duration {
 	items, total := float64(believe), believe*spec.Typical.Seconds()
 	for _, w := range found {
-		for lane := range workqueue.Lanes {
-			count := w.Queues[workqueue.LaneName(spec.Base(), lane)]
+		for lane := range azq.Lanes {
+			count := w.Queues[azq.LaneName(spec.Base(), lane)]
 			if count.Seconds > 0 {
 				items += float64(count.Done)
 				total += count.Seconds

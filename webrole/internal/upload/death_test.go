@@ -9,16 +9,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/sourceparts"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
-	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 func TestMain(m *testing.M) { azuritetest.Main(m) }
@@ -28,11 +28,11 @@ type role struct {
 	*Service
 	videos *videostore.Store
 	blobs  *blobstore.Store
-	queues *workqueue.Queues
+	queues *azq.Queues
 }
 
-func roleOn(account *azstorage.Account) role {
-	blobs, queues := blobstore.New(account), workqueue.OpenAll(account, workflow.Specs)
+func roleOn(account *azstore.Account) role {
+	blobs, queues := blobstore.New(account), azq.OpenAll(account, workflow.Specs)
 	videos := videostore.New(account, queues)
 	return role{New(account, blobs, videos, 64<<20), videos, blobs, queues}
 }
@@ -130,9 +130,9 @@ func TestAnUploadSurvivesTheDeathOfItsWebRole(t *testing.T) {
 func (r role) sent(t *testing.T) map[string]bool {
 	t.Helper()
 	subjects := map[string]bool{}
-	for lane := range workqueue.Lanes {
+	for lane := range azq.Lanes {
 		for {
-			leases, err := r.queues.Queue(workqueue.LaneName(workflow.Probe, lane)).Receive(t.Context(), workqueue.MaxBatch)
+			leases, err := r.queues.Queue(azq.LaneName(workflow.Probe, lane)).Receive(t.Context(), azq.MaxBatch)
 			if err != nil {
 				t.Fatal(err)
 			}

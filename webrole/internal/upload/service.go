@@ -28,8 +28,8 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -53,7 +53,7 @@ type Service struct {
 	// Early, if set, is told of what has arrived. Else work begins when an upload is complete.
 	Early Early
 
-	account *azstorage.Account
+	account *azstore.Account
 	blobs   *blobstore.Store
 	videos  *videostore.Store
 	parts   *semaphore.Weighted // that may be in memory
@@ -61,7 +61,7 @@ type Service struct {
 
 // New returns the service of the account; its containers must exist. Uploads that pass
 // through it have memory bytes for their buffers, all together: MinMemory for each.
-func New(account *azstorage.Account, blobs *blobstore.Store, videos *videostore.Store, memory int64) *Service {
+func New(account *azstore.Account, blobs *blobstore.Store, videos *videostore.Store, memory int64) *Service {
 	return &Service{account: account, blobs: blobs, videos: videos, parts: semaphore.NewWeighted(memory / MinMemory)}
 }
 

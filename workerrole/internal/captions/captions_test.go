@@ -11,9 +11,9 @@ import (
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/language"
 
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/charset"
 	"github.com/cutroom/cutroom/shared/playlist"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/captions"
 )

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/testkit/memorytest"
 	"github.com/cutroom/cutroom/workerrole/internal/sandbox"
 )

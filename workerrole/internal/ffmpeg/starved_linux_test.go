@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 )
 
 // A program that wants a processor moves, though it says nothing: one that is stopped, and

@@ -7,12 +7,11 @@ import (
 	"os"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
 
@@ -23,12 +22,12 @@ func (r *Runner) countUsage(ctx context.Context, d *delivery, next handler) erro
 	if r.Delivered != nil {
 		r.Delivered(d.job, requestedAt(d.job))
 	}
-	ctx, requests := azstorage.WithCounter(ctx)
+	ctx, requests := azstore.WithCounter(ctx)
 	ctx, runs := ffmpeg.WithRuns(ctx)
 	runs.Moved = d.work.Progress
 	d.spent = func() videostore.Usage {
 		counts := requests.Counts()
-		counts.Requests[azstorage.QueueWrite] += 1 + int(d.job.Renewals())
+		counts.Requests[azstore.QueueWrite] += 1 + int(d.job.Renewals())
 		return videostore.Usage{
 			Requests: counts.Requests, Sent: counts.Sent, Received: counts.Received,
 			CPU: runs.Usage().CPU.Round(time.Millisecond).Seconds(),
@@ -49,11 +48,11 @@ func (r *Runner) reportAttempt(ctx context.Context, d *delivery, next handler) e
 		return err
 	}
 	outcome := videostore.OutcomeDone
-	fate, _ := workqueue.FateOf(err)
-	_, trouble := workqueue.AsDependencyError(err)
+	fate, _ := azq.FateOf(err)
+	_, trouble := azq.AsDependencyError(err)
 	switch {
 	case err == nil:
-	case fate == workqueue.FateSnoozed, trouble, context.Cause(ctx) != nil:
+	case fate == azq.FateSnoozed, trouble, context.Cause(ctx) != nil:
 		outcome = videostore.OutcomeReleased
 	default:
 		outcome = videostore.OutcomeRetry
@@ -65,7 +64,7 @@ func (r *Runner) reportAttempt(ctx context.Context, d *delivery, next handler) e
 
 // progressByRequest takes every request to storage for progress, also one that is throttled.
 func (r *Runner) progressByRequest(ctx context.Context, d *delivery, next handler) error {
-	return next(azstorage.OnRequest(ctx, d.job.Progress), d)
+	return next(azstore.OnRequest(ctx, d.job.Progress), d)
 }
 
 func (r *Runner) requireSpace(ctx context.Context, d *delivery, next handler) error {
@@ -91,7 +90,7 @@ func (r *Runner) setNiceness(ctx context.Context, d *delivery, next handler) err
 // niceness is how far the programs of an item step back: as its queue says, and as far as
 // bulk for all work of a channel that sent much while others waited. The first step is
 // short, and its programs have limits of real time.
-func niceness(key workflow.Key, v video.Video, job *consumer.Job) int {
+func niceness(key workflow.Key, v video.Video, job *azq.Job) int {
 	if v.Bulk && key.Declared().Stage != workflow.First {
 		return workflow.BulkNice
 	}
@@ -103,7 +102,7 @@ func niceness(key workflow.Key, v video.Video, job *consumer.Job) int {
 // film that it is corrupt.
 func (r *Runner) blameHost(ctx context.Context, d *delivery, next handler) error {
 	err := next(ctx, d)
-	_, trouble := workqueue.AsDependencyError(err)
+	_, trouble := azq.AsDependencyError(err)
 	if err == nil || trouble || r.CheckHost == nil || context.Cause(ctx) != nil || errors.Is(err, videostore.ErrGone) {
 		return err
 	}

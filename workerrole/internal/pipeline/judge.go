@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 )
 
 // judge decides what an error means: for the row of the step, for a step that waits for the
@@ -25,13 +24,13 @@ func (r *Runner) judge(ctx context.Context, d *delivery, next handler) error {
 	}
 	switch {
 	case errors.Is(err, videostore.ErrGone):
-		return workqueue.Unwanted(err.Error())
+		return azq.Unwanted(err.Error())
 	case errors.Is(err, videostore.ErrDuplicate):
 		return nil
 	case errors.Is(err, videostore.ErrSuperseded) && d.claim == nil: // the next delivery sees how it stands
-		return workqueue.Snooze(time.Second, err.Error())
+		return azq.Snooze(time.Second, err.Error())
 	case errors.Is(err, videostore.ErrSuperseded):
-		return workqueue.ErrLeaseLost
+		return azq.ErrLeaseLost
 	}
 	return err
 }
@@ -39,20 +38,20 @@ func (r *Runner) judge(ctx context.Context, d *delivery, next handler) error {
 // writeEnd writes how an attempt ended that has no commit, and returns its error.
 func (r *Runner) writeEnd(ctx context.Context, d *delivery, err error) error {
 	cause := context.Cause(ctx)
-	_, trouble := workqueue.AsDependencyError(err)
+	_, trouble := azq.AsDependencyError(err)
 	failure, failed := errors.AsType[*video.Failure](err)
 	early := failed && d.work.Growing() // which says nothing about the whole file
 	switch {
 	case errors.Is(err, videostore.ErrSuperseded): // another attempt owns the row
-	case errors.Is(err, videostore.ErrGone), errors.Is(cause, workqueue.ErrDraining):
+	case errors.Is(err, videostore.ErrGone), errors.Is(cause, azq.ErrDraining):
 		r.giveBack(ctx, d, videostore.OutcomeReleased, nil) // or the row would say "running" for ever
 	case failed && !early:
 		if err := d.claim.Fail(ctx, failure); err != nil {
 			return r.writeEnd(ctx, d, err)
 		}
 		return r.follow(ctx, d, d.claim.SendOutbox(ctx)) // a part that failed alone may have been the last
-	case errors.Is(cause, workqueue.ErrLeaseLost): // another attempt will own it
-	case early, trouble, errors.Is(cause, workqueue.ErrLeaseEnding):
+	case errors.Is(cause, azq.ErrLeaseLost): // another attempt will own it
+	case early, trouble, errors.Is(cause, azq.ErrLeaseEnding):
 		r.giveBack(ctx, d, videostore.OutcomeReleased, err)
 	default:
 		r.giveBack(ctx, d, videostore.OutcomeRetry, err)
@@ -71,7 +70,7 @@ func (r *Runner) giveBack(ctx context.Context, d *delivery, outcome videostore.O
 
 // requestedAt is when the work was asked for: the item says it to the millisecond, the
 // service to the second.
-func requestedAt(job *consumer.Job) time.Time {
+func requestedAt(job *azq.Job) time.Time {
 	if job.Item.Time.IsZero() {
 		return job.Inserted
 	}
@@ -80,7 +79,7 @@ func requestedAt(job *consumer.Job) time.Time {
 
 // Exhausted records the failure of a step that is not done again before its item becomes
 // poison. Safe to repeat.
-func (r *Runner) Exhausted(ctx context.Context, job *consumer.Job, cause error) error {
+func (r *Runner) Exhausted(ctx context.Context, job *azq.Job, cause error) error {
 	key, err := workflow.KeyOf(job.Item)
 	if err != nil {
 		return nil // no step can be recorded
@@ -90,13 +89,13 @@ func (r *Runner) Exhausted(ctx context.Context, job *consumer.Job, cause error) 
 	}
 	if r.Early != nil && key.Declared().Stage != workflow.OnRequest {
 		if again, err := r.Early.Exhausted(ctx, key, requestedAt(job)); again && err == nil {
-			return workqueue.Unwanted("the step is done again with the complete upload")
+			return azq.Unwanted("the step is done again with the complete upload")
 		} else if err != nil {
 			return err
 		}
 	}
 	reason := "failed at every attempt"
-	var killed *consumer.KilledError
+	var killed *azq.KilledError
 	if errors.As(cause, &killed) {
 		reason = fmt.Sprintf("needs more memory than there is: it was killed %d times", killed.Times)
 	}

@@ -8,9 +8,9 @@ import (
 	"os"
 	"testing"
 
-	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/sourceparts"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 	"github.com/cutroom/cutroom/shared/testkit/partstest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"

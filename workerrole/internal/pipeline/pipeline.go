@@ -18,11 +18,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
 )
 
@@ -32,12 +31,12 @@ type Step interface {
 	// Run writes the step's output and returns what the commit writes. It may be
 	// called several times for the same step, also while an earlier call still runs in
 	// another worker. An error that is a *video.Failure is permanent, one that
-	// workqueue.AsDependencyError knows costs the item nothing, any other is a failed attempt.
+	// azq.AsDependencyError knows costs the item nothing, any other is a failed attempt.
 	// What a step without rows returns is not used.
 	Run(ctx context.Context, w *Work) (videostore.Commit, error)
 }
 
-// Runner turns a Step into a consumer.Handler.
+// Runner turns a Step into a azq.Handler.
 type Runner struct {
 	Videos    *videostore.Store
 	Blobs     *blobstore.Store
@@ -54,13 +53,13 @@ type Runner struct {
 
 	// Delivered and Ended, if set, are told of every delivery, and of every attempt of a
 	// step without rows; videostore.Observer is told of the other attempts. For metrics.
-	Delivered func(job *consumer.Job, asked time.Time)
+	Delivered func(job *azq.Job, asked time.Time)
 	Ended     func(step string, a videostore.Attempt)
 }
 
 // delivery is a message on its way to its step.
 type delivery struct {
-	job    *consumer.Job
+	job    *azq.Job
 	key    workflow.Key
 	spent  func() videostore.Usage // what the attempt has spent so far
 	claim  *videostore.Claim       // nil before the claim, and of a step without rows
@@ -77,11 +76,11 @@ type (
 )
 
 // Handle runs the step that the message asks for. nil means that the message may be
-// deleted; package workqueue lists what other errors mean. Safe to repeat.
-func (r *Runner) Handle(ctx context.Context, job *consumer.Job) error {
+// deleted; package azq lists what other errors mean. Safe to repeat.
+func (r *Runner) Handle(ctx context.Context, job *azq.Job) error {
 	key, err := workflow.KeyOf(job.Item)
 	if err != nil {
-		return workqueue.Permanent(err)
+		return azq.Permanent(err)
 	}
 	d := &delivery{job: job, key: key, work: r.newWork(key, job)}
 	if !key.Declared().HasRows() { // such a step writes what may be written any number of times

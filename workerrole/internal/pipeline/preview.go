@@ -5,11 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 
+	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
 )
 
@@ -24,7 +23,7 @@ type Previewer interface {
 
 // isSeekRequest reports whether a message asks for a part that a viewer went to: it came
 // through the queue of the first parts, in any lane, and its part is not the first.
-func isSeekRequest(key workflow.Key, job *consumer.Job) bool {
+func isSeekRequest(key workflow.Key, job *azq.Job) bool {
 	return key.Index > 0 && job.Base == key.Declared().Queues[0]
 }
 
@@ -64,7 +63,7 @@ func (r *Runner) preview(ctx context.Context, d *delivery, p Previewer) error {
 	if err == nil && made != nil {
 		err = r.Videos.AddPreview(ctx, d.key, *made)
 	}
-	if _, trouble := workqueue.AsDependencyError(err); err == nil || trouble || context.Cause(ctx) != nil {
+	if _, trouble := azq.AsDependencyError(err); err == nil || trouble || context.Cause(ctx) != nil {
 		return err
 	}
 	d.work.Log.WarnContext(ctx, "no preview", "error", err) // the part itself will tell what is wrong

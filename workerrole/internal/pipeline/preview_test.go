@@ -3,10 +3,9 @@ package pipeline
 import (
 	"testing"
 
+	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 )
 
 // A part that a viewer went to is recognised in every lane of the urgent queue: which
@@ -16,9 +15,9 @@ func TestAViewerIsRecognisedInEveryLane(t *testing.T) {
 	chunk := func(index int) workflow.Key {
 		return workflow.Key{ID: video.NewID(), Generation: 1, Step: workflow.StepEncode, Index: index}
 	}
-	for lane := range workqueue.Lanes {
-		job := func(base string) *consumer.Job {
-			return &consumer.Job{Queue: workqueue.LaneName(base, lane), Base: base}
+	for lane := range azq.Lanes {
+		job := func(base string) *azq.Job {
+			return &azq.Job{Queue: azq.LaneName(base, lane), Base: base}
 		}
 		if !isSeekRequest(chunk(7), job(workflow.EncodeFirst)) {
 			t.Errorf("lane %d: a viewer's chunk is not recognised", lane)
@@ -46,7 +45,7 @@ func TestPriorityOfPrograms(t *testing.T) {
 		{workflow.StepFinish, workflow.Finish, true, workflow.BulkNice},
 	} {
 		key, v := workflow.Key{Step: c.step}, video.Video{Bulk: c.bulk}
-		if got := niceness(key, v, &consumer.Job{Queue: c.queue + "-2", Base: c.queue}); got != c.nice {
+		if got := niceness(key, v, &azq.Job{Queue: c.queue + "-2", Base: c.queue}); got != c.nice {
 			t.Errorf("%+v: the niceness is %d", c, got)
 		}
 	}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/blobstore"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/testkit/mediatest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
@@ -74,7 +74,7 @@ func newPriced(b *testing.B) priced {
 	mediatest.FFmpeg(b, []string{"-f", "lavfi", "-i", "testsrc2=s=1280x720:r=30:d=44,noise=alls=8:allf=t"}, mediatest.Hum(48000, 44),
 		[]string{"-c:v", "libx264", "-preset", "veryfast", "-b:v", "4M", "-pix_fmt", "yuv420p", "-g", "90", "-c:a", "aac", "-movflags", "+faststart", path})
 	p := priced{seen: new(downloads)}
-	account := azuritetest.AccountWith(b, func(cfg *azstorage.Config) { cfg.Transport = p.seen })
+	account := azuritetest.AccountWith(b, func(cfg *azstore.Config) { cfg.Transport = p.seen })
 	must(account.Ensure(b.Context(), []string{video.SourcesContainer}, nil, nil))
 	p.blobs = blobstore.New(account)
 	_, err := p.blobs.PutFile(b.Context(), video.SourcesContainer, "x/source", path, "")

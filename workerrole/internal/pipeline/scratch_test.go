@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 )
 

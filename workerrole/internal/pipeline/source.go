@@ -6,8 +6,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -68,7 +68,7 @@ func (w *Work) OpenSource(ctx context.Context) (_ ffmpeg.Source, err error) {
 // progress.
 func (w *Work) ReadUpload(ctx context.Context) (io.Reader, error) {
 	whole, err := openUpload(ctx, w.blobs, w.Video)
-	return newReadAhead(azstorage.OnRequest(ctx, w.Progress), whole).reader(), err
+	return newReadAhead(azstore.OnRequest(ctx, w.Progress), whole).reader(), err
 }
 
 // openUpload opens the parts of a complete upload, in the versions that were verified, or fails

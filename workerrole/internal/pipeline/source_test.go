@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/blobstore"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
@@ -131,7 +131,7 @@ func TestReplacedSourceIsRefused(t *testing.T) {
 func sourceOf(t *testing.T, size int) (content []byte, url string, seen *downloads) {
 	t.Helper()
 	seen = new(downloads)
-	account := azuritetest.AccountWith(t, func(cfg *azstorage.Config) { cfg.Transport = seen })
+	account := azuritetest.AccountWith(t, func(cfg *azstore.Config) { cfg.Transport = seen })
 	if err := account.Ensure(t.Context(), []string{video.SourcesContainer}, nil, nil); err != nil {
 		t.Fatal(err)
 	}

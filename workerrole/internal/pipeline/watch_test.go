@@ -6,19 +6,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workitem"
 )
 
 // mute sends nothing.
 type mute struct{}
 
-func (mute) Send(context.Context, string, workitem.Item, time.Duration) error { return nil }
-func (mute) Lane(context.Context, string, bool) (int, bool)                   { return 0, false }
-func (mute) Waiting(context.Context, string) (bool, error)                    { return true, nil }
+func (mute) Send(context.Context, string, azq.Item, time.Duration) error { return nil }
+func (mute) Lane(context.Context, string, bool) (int, bool)              { return 0, false }
+func (mute) Waiting(context.Context, string) (bool, error)               { return true, nil }
 
 // A claim reads META before it writes, so the video may be cancelled or gone by then. The
 // step finds out when it begins, and not only when it has worked for a while.

@@ -8,12 +8,12 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 )
 
 // Work is what a step works with. A step without rows has only Key, Progress, Log and
@@ -36,7 +36,7 @@ type Work struct {
 	source sourceparts.Source // of OpenSource
 }
 
-func (r *Runner) newWork(key workflow.Key, job *consumer.Job) *Work {
+func (r *Runner) newWork(key workflow.Key, job *azq.Job) *Work {
 	return &Work{
 		Key: key, Progress: job.Progress, Again: job.DequeueCount > 1 && job.Item.Snoozes == 0,
 		Log:   r.Log.With("video", key.ID, "step", key.Step, "index", key.Index),

@@ -7,14 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/provision"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 	"github.com/cutroom/cutroom/workerrole/internal/step"
 )
@@ -24,7 +23,7 @@ import (
 func TestCaptionsOfALanguage(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	if err := provision.Ensure(t.Context(), a, workqueue.OpenAll(a, nil)); err != nil {
+	if err := provision.Ensure(t.Context(), a, azq.OpenAll(a, nil)); err != nil {
 		t.Fatal(err)
 	}
 	box := &mailbox{}
@@ -55,7 +54,7 @@ func TestCaptionsOfALanguage(t *testing.T) {
 		if item.Step != workflow.StepCaptions {
 			t.Fatalf("%s was asked for", item.Step)
 		}
-		if err := runner.Handle(t.Context(), &consumer.Job{Item: item, Delivery: workqueue.Delivery{DequeueCount: 1}}); err != nil {
+		if err := runner.Handle(t.Context(), &azq.Job{Item: item, Delivery: azq.Delivery{DequeueCount: 1}}); err != nil {
 			t.Fatal(err)
 		}
 		made, err := videos.Requested(t.Context(), key)

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/indexrows"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 )
@@ -61,7 +61,7 @@ func (s Index) Run(ctx context.Context, w *pipeline.Work) (none videostore.Commi
 // killed, has to end first.
 func waitIfBusy(err error) error {
 	if errors.Is(err, indexrows.ErrBusy) || errors.Is(err, indexrows.ErrContended) {
-		return workqueue.Snooze(indexPause, err.Error())
+		return azq.Snooze(indexPause, err.Error())
 	}
 	return err
 }

@@ -17,23 +17,21 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/duplicates"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
-	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
-	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workitem"
-	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 	"github.com/cutroom/cutroom/workerrole/internal/step"
 )
@@ -46,7 +44,7 @@ type worker struct {
 	purge step.Purge
 }
 
-func newWorker(a *azstorage.Account, box *mailbox) worker {
+func newWorker(a *azstore.Account, box *mailbox) worker {
 	needs := step.Needs{
 		Videos: videostore.New(a, box), Blobs: blobstore.New(a), Catalog: catalog.New(a), Search: searchindex.New(a),
 		Races: registrations.New(a), Views: views.New(a), Twins: duplicates.New(a),
@@ -58,8 +56,8 @@ func (w worker) runner(s pipeline.Step) *pipeline.Runner {
 	return &pipeline.Runner{Videos: w.index.Videos, Blobs: w.purge.Blobs, Step: s, Log: slog.Default()}
 }
 
-func (w worker) handle(ctx context.Context, item workitem.Item) error {
-	job := &consumer.Job{Item: item, Delivery: workqueue.Delivery{DequeueCount: 1}}
+func (w worker) handle(ctx context.Context, item azq.Item) error {
+	job := &azq.Job{Item: item, Delivery: azq.Delivery{DequeueCount: 1}}
 	if item.Step == workflow.StepPurge {
 		return w.runner(w.purge).Handle(ctx, job)
 	}
@@ -69,11 +67,11 @@ func (w worker) handle(ctx context.Context, item workitem.Item) error {
 // mailbox is a queue that delivers in any order and as often as the test likes.
 type mailbox struct {
 	mu    sync.Mutex
-	items []workitem.Item
+	items []azq.Item
 }
 
 // Send implements videostore.Sender.
-func (m *mailbox) Send(_ context.Context, _ string, item workitem.Item, _ time.Duration) error {
+func (m *mailbox) Send(_ context.Context, _ string, item azq.Item, _ time.Duration) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.items = append(m.items, item)
@@ -90,7 +88,7 @@ func (*mailbox) Waiting(context.Context, string) (bool, error) { return true, ni
 type history struct {
 	*testing.T
 	rand    *rand.Rand
-	account *azstorage.Account
+	account *azstore.Account
 	box     *mailbox
 	worker  worker
 	dying   worker
@@ -155,7 +153,7 @@ func TestAVideoIsHiddenThoughAnIndexIsBusy(t *testing.T) {
 	if _, err := videos.Create(t.Context(), v); err != nil {
 		t.Fatal(err)
 	}
-	change := func(edit func(*video.Video)) workitem.Item {
+	change := func(edit func(*video.Video)) azq.Item {
 		_, err := videos.Change(t.Context(), v.ID, "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
 			edit(v)
 			return []videostore.OutboxMessage{videostore.FollowMessage()}, nil
@@ -173,7 +171,7 @@ func TestAVideoIsHiddenThoughAnIndexIsBusy(t *testing.T) {
 		t.Fatal("no worker died")
 	}
 	err := h.worker.handle(t.Context(), change(func(v *video.Video) { v.Visibility = video.Private }))
-	if fate, _ := workqueue.FateOf(err); fate != workqueue.FateSnoozed {
+	if fate, _ := azq.FateOf(err); fate != azq.FateSnoozed {
 		t.Fatalf("next to a run that may live: %v, want a snooze", err)
 	}
 	found, err := h.worker.index.Search.Search(t.Context(), searchindex.Query{Q: "harbour"}, 5, "")
@@ -296,7 +294,7 @@ func (h *history) deliver() {
 	case kind == 1 && failed[0] == nil:
 		h.box.items = slices.Delete(h.box.items, n, n+1)
 	case kind == 1:
-		if fate, _ := workqueue.FateOf(failed[0]); fate != workqueue.FateSnoozed {
+		if fate, _ := azq.FateOf(failed[0]); fate != azq.FateSnoozed {
 			h.Errorf("a worker without faults failed: %v", failed[0])
 		}
 	case kind != 4 && failed[0] != nil || failed[2] != nil:
@@ -310,12 +308,12 @@ func (h *history) deliver() {
 func (h *history) drain(patient bool) {
 	h.Helper()
 	done := func() bool {
-		var snoozed []workitem.Item
+		var snoozed []azq.Item
 		items := h.box.items
 		h.box.items = nil
 		for _, item := range items {
 			err := h.worker.handle(h.Context(), item)
-			if fate, _ := workqueue.FateOf(err); fate == workqueue.FateSnoozed {
+			if fate, _ := azq.FateOf(err); fate == azq.FateSnoozed {
 				item.Snoozes++
 				snoozed = append(snoozed, item)
 			} else if err != nil {
@@ -477,7 +475,7 @@ func (h *history) compareRows() {
 
 // rowsOf reads every row of the indexes by its keys. Left out is what back-references say
 // of runs.
-func rowsOf(t *testing.T, a *azstorage.Account) map[string]map[string]any {
+func rowsOf(t *testing.T, a *azstore.Account) map[string]map[string]any {
 	t.Helper()
 	rows := map[string]map[string]any{}
 	for _, name := range append([]string{catalog.CatalogTable, catalog.RecentTable}, searchindex.Tables...) {

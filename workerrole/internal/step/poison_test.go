@@ -7,15 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azq/azqtest"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/provision"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/shared/workqueue/consumer"
-	"github.com/cutroom/cutroom/shared/workqueue/queuetest"
 )
 
 // trouble is a transport that does something before every request.
@@ -33,30 +32,30 @@ func (s trouble) Do(r *http.Request) (*http.Response, error) {
 
 // consume works on index and purge items of a fresh account until the test ends.
 // Requests to the indexes meet trouble; one failure makes an item poison.
-func consume(t *testing.T, stall time.Duration, retry azstorage.Retry, meet func(*http.Request) error) (*azstorage.Account, *workqueue.Queues, queuetest.Worker) {
+func consume(t *testing.T, stall time.Duration, retry azstore.Retry, meet func(*http.Request) error) (*azstore.Account, *azq.Queues, azqtest.Worker) {
 	t.Helper()
 	plain := azuritetest.Account(t)
-	var specs []workqueue.Spec
+	var specs []azq.Spec
 	for _, spec := range workflow.Specs {
 		if spec.Name == workflow.Index || spec.Name == workflow.Purge {
 			spec.MaxFailures = 1
 			specs = append(specs, spec)
 		}
 	}
-	queues := workqueue.OpenAll(plain, specs)
+	queues := azq.OpenAll(plain, specs)
 	if err := provision.Ensure(t.Context(), plain, queues); err != nil {
 		t.Fatal(err)
 	}
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	met := azuritetest.AccountWith(t, func(cfg *azstorage.Config) {
+	met := azuritetest.AccountWith(t, func(cfg *azstore.Config) {
 		cfg.Prefix, cfg.Transport, cfg.Retry = plain.Prefix(), trouble{&http.Client{Transport: transport}, meet}, retry
 	})
 	w := newWorker(met, &mailbox{})
 	w.index.Videos = videostore.New(plain, queues)
 	w.purge.Videos = w.index.Videos
-	handlers := map[string]consumer.Handler{workflow.StepIndex: w.runner(w.index), workflow.StepPurge: w.runner(w.purge)}
-	return plain, queues, queuetest.Start(t, queues, handlers, func(o *consumer.Options) { o.StallAfter = stall })
+	handlers := map[string]azq.Handler{workflow.StepIndex: w.runner(w.index), workflow.StepPurge: w.runner(w.purge)}
+	return plain, queues, azqtest.Start(t, queues, handlers, func(o *azq.Options) { o.StallAfter = stall })
 }
 
 // Throttling makes an indexing run long. It moves all the same, and is no failure.
@@ -65,7 +64,7 @@ func TestThrottledIndexingIsNotStalled(t *testing.T) {
 	t.Parallel()
 	const stall = 6 * time.Second // longer than one answer of an emulator on a busy machine
 	var requests atomic.Int32
-	plain, queues, c := consume(t, stall, azstorage.Retry{}, func(r *http.Request) error {
+	plain, queues, c := consume(t, stall, azstore.Retry{}, func(r *http.Request) error {
 		requests.Add(1)
 		select {
 		case <-r.Context().Done():
@@ -103,7 +102,7 @@ func TestBurialsAreNoted(t *testing.T) {
 	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	// A request that the service refuses: an outage would not count as a failure.
-	plain, queues, c := consume(t, time.Minute, azstorage.Retry{Strategy: azstorage.NoRetry}, func(r *http.Request) error {
+	plain, queues, c := consume(t, time.Minute, azstore.Retry{Strategy: azstore.NoRetry}, func(r *http.Request) error {
 		r.Header.Set("x-ms-version", "no version")
 		return nil
 	})
@@ -123,7 +122,7 @@ func TestBurialsAreNoted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.WaitCounts(t, e.queue, func(s consumer.QueueStats) bool { return s.Poisoned == 1 })
+		c.WaitCounts(t, e.queue, func(s azq.QueueStats) bool { return s.Poisoned == 1 })
 		noted := false
 		for mark, err := range videos.Inflight(t.Context()) {
 			if err != nil {

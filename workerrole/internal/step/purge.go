@@ -8,10 +8,10 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 )
@@ -52,10 +52,10 @@ func (s Purge) Run(ctx context.Context, w *pipeline.Work) (none videostore.Commi
 		return none, waitIfBusy(fmt.Errorf("unlist %s: %w", id, err))
 	}
 	failpoint.Hit("purge/unlisted")
-	for _, container := range []string{video.MediaContainer, video.SourcesContainer, workqueue.ClaimsContainer} {
+	for _, container := range []string{video.MediaContainer, video.SourcesContainer, azq.ClaimsContainer} {
 		err := s.Blobs.DeletePrefix(ctx, container, video.Prefix(id))
-		if azstorage.HasCode(err, bloberror.BlobImmutableDueToPolicy) {
-			return none, workqueue.Snooze(immutablePause, err.Error())
+		if azstore.HasCode(err, bloberror.BlobImmutableDueToPolicy) {
+			return none, azq.Snooze(immutablePause, err.Error())
 		}
 		if err != nil {
 			return none, fmt.Errorf("delete blobs of %s: %w", id, err)
@@ -66,7 +66,7 @@ func (s Purge) Run(ctx context.Context, w *pipeline.Work) (none videostore.Commi
 	if claimed {
 		// A worker was running a step. It will find the tombstone and stop, but may
 		// write one more blob before that, so the blobs are deleted once more.
-		return none, workqueue.Snooze(s.Linger, "a worker was still busy with the video")
+		return none, azq.Snooze(s.Linger, "a worker was still busy with the video")
 	}
 	_, err = s.Videos.Erase(ctx, id, true)
 	return none, err

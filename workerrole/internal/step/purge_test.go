@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
 	"github.com/cutroom/cutroom/shared/provision"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
-	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 // A blob that a policy of the account keeps delays the purge and does not fail it (H21).
@@ -43,7 +43,7 @@ func TestPurgeWaitsForImmutableBlobs(t *testing.T) {
 	}
 	item := box.items[len(box.items)-1]
 	err := w.handle(t.Context(), item)
-	if fate, wait := workqueue.FateOf(err); fate != workqueue.FateSnoozed || wait < time.Minute {
+	if fate, wait := azq.FateOf(err); fate != azq.FateSnoozed || wait < time.Minute {
 		t.Errorf("while the blob is kept: %v", err)
 	}
 	kept.Store(false)

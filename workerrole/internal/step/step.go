@@ -19,7 +19,7 @@ package step
 import (
 	"time"
 
-	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/duplicates"
 	"github.com/cutroom/cutroom/shared/registrations"

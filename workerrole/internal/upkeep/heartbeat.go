@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/workers"
-	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 )
 
 const (
@@ -45,7 +45,7 @@ func Heartbeat(ctx context.Context, register *workers.Register, now func() worke
 // sameItems reports whether a worker holds what it held, and does so equally well.
 func sameItems(a, b workers.Worker) bool {
 	return a.Draining == b.Draining && a.Leader == b.Leader && a.Trouble == b.Trouble &&
-		slices.EqualFunc(a.Busy, b.Busy, func(x, y consumer.Running) bool {
+		slices.EqualFunc(a.Busy, b.Busy, func(x, y azq.Running) bool {
 			return x.MessageID == y.MessageID && x.DequeueCount == y.DequeueCount && x.Renewals == y.Renewals
 		})
 }

@@ -11,13 +11,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/sourceparts"
-	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 // Janitor removes blobs that no row names: the output of attempts that were killed or
@@ -37,7 +37,7 @@ type Janitor struct {
 // Pass removes blobs, one container after the other. It counts the videos with blobs in each.
 func (j *Janitor) Pass(ctx context.Context) (items int, _ error) {
 	var failed []error
-	for _, container := range []string{video.MediaContainer, video.SourcesContainer, workqueue.ClaimsContainer} {
+	for _, container := range []string{video.MediaContainer, video.SourcesContainer, azq.ClaimsContainer} {
 		if err := j.clear(ctx, container, &items, &failed); err != nil {
 			return items, errors.Join(firstErrors(failed), err)
 		}

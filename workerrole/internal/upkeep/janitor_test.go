@@ -15,15 +15,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/sourceparts"
-	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
 )
 
@@ -42,7 +42,7 @@ func (b *bench) put(t *testing.T, container, name string) string {
 // blobsLeft lists the blobs of all videos, by container.
 func (b *bench) blobsLeft(t *testing.T) (left []string) {
 	t.Helper()
-	for _, container := range []string{video.SourcesContainer, video.MediaContainer, workqueue.ClaimsContainer} {
+	for _, container := range []string{video.SourcesContainer, video.MediaContainer, azq.ClaimsContainer} {
 		for blob, err := range b.blobs.List(t.Context(), container, "") {
 			if err != nil {
 				t.Fatal(err)
@@ -81,7 +81,7 @@ func TestJanitorStepsOverWhatItCannotRead(t *testing.T) {
 	for i, id := range ids {
 		source := b.put(t, video.SourcesContainer, video.PartsPrefix(id)+epoch+"/00000")
 		want = append(want, video.SourcesContainer+": "+source)
-		for _, container := range []string{video.SourcesContainer, video.MediaContainer, workqueue.ClaimsContainer} {
+		for _, container := range []string{video.SourcesContainer, video.MediaContainer, azq.ClaimsContainer} {
 			orphan := b.put(t, container, string(id)+"/orphan")
 			if i == videos/2 {
 				want = append(want, container+": "+orphan)
@@ -94,7 +94,7 @@ func TestJanitorStepsOverWhatItCannotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	wire := azuritetest.NewWire(t)
-	wired := azuritetest.AccountWith(t, func(cfg *azstorage.Config) {
+	wired := azuritetest.AccountWith(t, func(cfg *azstore.Config) {
 		cfg.ConnectionString, cfg.Prefix = wire.ConnectionString(), b.account.Prefix()
 	})
 	j := b.janitor()
@@ -242,7 +242,7 @@ func TestJanitorDoesNotDelayTheReconciler(t *testing.T) {
 	b := setup(t)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	slow := azuritetest.AccountWith(t, func(cfg *azstorage.Config) {
+	slow := azuritetest.AccountWith(t, func(cfg *azstore.Config) {
 		cfg.Prefix, cfg.Transport = b.account.Prefix(), slowLists{&http.Client{Transport: transport}}
 	})
 	j := b.janitor()

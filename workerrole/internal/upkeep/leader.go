@@ -17,11 +17,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/blobstore"
-	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 )
 
-// leaseBlob is the blob in workqueue.ControlContainer whose lease makes a worker the leader.
+// leaseBlob is the blob in azq.ControlContainer whose lease makes a worker the leader.
 const leaseBlob = "upkeep"
 
 // leaseTime is the shortest that the service grants, so that a dead leader is replaced soon.
@@ -65,7 +65,7 @@ func (l *Leader) setLeading(leads bool) {
 func (l *Leader) Run(ctx context.Context) {
 	Repeat(ctx, leaseTime/3, func() {
 		asked := time.Now()
-		lease, err := l.Blobs.AcquireLease(ctx, workqueue.ControlContainer, leaseBlob, leaseTime)
+		lease, err := l.Blobs.AcquireLease(ctx, azq.ControlContainer, leaseBlob, leaseTime)
 		switch {
 		case err == nil:
 			l.lead(ctx, lease, asked)

@@ -10,15 +10,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/sourceparts"
-	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 )
 
 // Reconciler sends messages that are missing (paper rows Q3 and Q7). A process may die
@@ -374,7 +373,7 @@ func (m *pass) busy(ctx context.Context, view videostore.View, intent videostore
 		}
 	}
 	return slices.ContainsFunc(m.workers, func(w workers.Worker) bool {
-		return w.Name == step.Worker && slices.ContainsFunc(w.Busy, func(t consumer.Running) bool {
+		return w.Name == step.Worker && slices.ContainsFunc(w.Busy, func(t azq.Running) bool {
 			return t.Item == step.Key.ItemID()
 		})
 	}), nil
@@ -385,18 +384,18 @@ type QueueState struct {
 	// Empty: no message at all, neither visible nor hidden by a lease.
 	Empty bool
 	// Front are the visible messages that come next, at most 32.
-	Front []workqueue.Peeked
+	Front []azq.Peeked
 }
 
 // StateIn reads the state of a queue of queues: one request, and a second when it has messages.
-func StateIn(queues *workqueue.Queues) func(ctx context.Context, name string) (QueueState, error) {
+func StateIn(queues *azq.Queues) func(ctx context.Context, name string) (QueueState, error) {
 	return func(ctx context.Context, name string) (QueueState, error) {
 		q := queues.Queue(name)
 		state, err := q.Length(ctx)
 		if err != nil || state.Length == 0 {
 			return QueueState{Empty: err == nil}, err
 		}
-		front, err := q.Peek(ctx, workqueue.MaxBatch)
+		front, err := q.Peek(ctx, azq.MaxBatch)
 		return QueueState{Front: front}, err
 	}
 }

@@ -11,18 +11,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/sourceparts"
-	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workitem"
-	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
 )
 
@@ -55,7 +53,7 @@ func (b *bench) sent(t *testing.T, queue string, want int, why string) {
 func front(id video.ID, at ...time.Time) func(context.Context, string) (upkeep.QueueState, error) {
 	var state upkeep.QueueState
 	for _, inserted := range at {
-		state.Front = append(state.Front, workqueue.Peeked{Item: workitem.Item{Subject: string(id), Step: "other"}, Inserted: inserted})
+		state.Front = append(state.Front, azq.Peeked{Item: azq.Item{Subject: string(id), Step: "other"}, Inserted: inserted})
 	}
 	return func(context.Context, string) (upkeep.QueueState, error) { return state, nil }
 }
@@ -70,7 +68,7 @@ func TestLiveStepsAreNotStolen(t *testing.T) {
 	b.rec.OrphanAfter = time.Millisecond
 	b.rec.Queue = front(video.NewID(), old, young)
 	asked := 0
-	busy := []consumer.Running{{Item: key.ItemID()}}
+	busy := []azq.Running{{Item: key.ItemID()}}
 	b.rec.Workers = func(context.Context) ([]workers.Worker, error) {
 		asked++
 		return []workers.Worker{{Name: "worker-0"}, {Name: "worker-1", Busy: busy}}, nil
@@ -79,7 +77,7 @@ func TestLiveStepsAreNotStolen(t *testing.T) {
 	b.sent(t, workflow.Probe, 0, "its worker is busy with it")
 	other := key
 	other.Index++ // of the same film
-	busy = []consumer.Running{{Item: other.ItemID()}}
+	busy = []azq.Running{{Item: other.ItemID()}}
 	b.pass(t)
 	b.sent(t, workflow.Probe, 1, "its worker has forgotten it")
 	if asked != 2 {
@@ -93,11 +91,11 @@ func TestLiveStepsAreNotStolen(t *testing.T) {
 func TestLostInABusyQueue(t *testing.T) {
 	t.Parallel()
 	past, future := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	type peek = func(video.ID) []workqueue.Peeked
+	type peek = func(video.ID) []azq.Peeked
 	others := func(at ...time.Time) peek {
-		return func(video.ID) (front []workqueue.Peeked) {
+		return func(video.ID) (front []azq.Peeked) {
 			for _, inserted := range at {
-				front = append(front, workqueue.Peeked{Item: workitem.Item{Subject: string(video.NewID()), Step: "probe"}, Inserted: inserted})
+				front = append(front, azq.Peeked{Item: azq.Item{Subject: string(video.NewID()), Step: "probe"}, Inserted: inserted})
 			}
 			return front
 		}
@@ -112,9 +110,9 @@ func TestLostInABusyQueue(t *testing.T) {
 		"passed by":           {time.Second, others(future), 1},
 		"an old one put back": {time.Second, others(past, future), 1},
 		"silent for long":     {100 * time.Millisecond, others(past), 1},
-		"seen": {time.Second, func(id video.ID) []workqueue.Peeked {
-			item := workitem.Item{ID: string(id) + ".STEP:00001:probe:00000", Subject: string(id), Step: workflow.StepProbe}
-			return append(others(past, future)(id), workqueue.Peeked{Item: item, Inserted: past})
+		"seen": {time.Second, func(id video.ID) []azq.Peeked {
+			item := azq.Item{ID: string(id) + ".STEP:00001:probe:00000", Subject: string(id), Step: workflow.StepProbe}
+			return append(others(past, future)(id), azq.Peeked{Item: item, Inserted: past})
 		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -224,7 +222,7 @@ func TestEmptyUploadsCostNothing(t *testing.T) {
 	b.queues.shut.Store(false)
 
 	wire := azuritetest.NewWire(t)
-	wired := azuritetest.AccountWith(t, func(cfg *azstorage.Config) {
+	wired := azuritetest.AccountWith(t, func(cfg *azstore.Config) {
 		cfg.ConnectionString, cfg.Prefix = wire.ConnectionString(), b.account.Prefix()
 	})
 	b.rec.Videos = videostore.New(wired, b.queues)

@@ -14,17 +14,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/blobstore"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
-	"github.com/cutroom/cutroom/shared/testkit/inject"
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workitem"
-	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
 )
 
@@ -32,13 +30,13 @@ func TestMain(m *testing.M) { azuritetest.Main(m) }
 
 // gate is a sender that can be shut.
 type gate struct {
-	*workqueue.Queues
+	*azq.Queues
 	shut atomic.Bool
 }
 
 var errShut = errors.New("queue is away")
 
-func (g *gate) Send(ctx context.Context, queue string, item workitem.Item, delay time.Duration) error {
+func (g *gate) Send(ctx context.Context, queue string, item azq.Item, delay time.Duration) error {
 	if g.shut.Load() {
 		return errShut
 	}
@@ -46,7 +44,7 @@ func (g *gate) Send(ctx context.Context, queue string, item workitem.Item, delay
 }
 
 type bench struct {
-	account *azstorage.Account
+	account *azstore.Account
 	queues  *gate
 	videos  *videostore.Store
 	blobs   *blobstore.Store
@@ -56,7 +54,7 @@ type bench struct {
 func setup(t *testing.T) *bench {
 	t.Helper()
 	a := azuritetest.Account(t)
-	b := &bench{account: a, queues: &gate{Queues: workqueue.OpenAll(a, workflow.Specs)}, blobs: blobstore.New(a)}
+	b := &bench{account: a, queues: &gate{Queues: azq.OpenAll(a, workflow.Specs)}, blobs: blobstore.New(a)}
 	if err := b.queues.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -89,12 +87,12 @@ func (b *bench) create(t *testing.T) video.ID {
 func (b *bench) waiting(t *testing.T, queue string) []string {
 	t.Helper()
 	var steps []string
-	for lane := range workqueue.Lanes {
-		q := b.queues.Queue(workqueue.LaneName(queue, lane))
+	for lane := range azq.Lanes {
+		q := b.queues.Queue(azq.LaneName(queue, lane))
 		if q == nil {
 			continue
 		}
-		seen, err := q.Peek(t.Context(), workqueue.MaxBatch)
+		seen, err := q.Peek(t.Context(), azq.MaxBatch)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -394,7 +392,7 @@ func TestOneLeaderAtATime(t *testing.T) {
 		transport := &http.Transport{}
 		t.Cleanup(transport.CloseIdleConnections)
 		answers := &leaseAnswers{next: &http.Client{Transport: transport}}
-		own := azuritetest.AccountWith(t, func(cfg *azstorage.Config) { cfg.Prefix, cfg.Transport = b.account.Prefix(), answers })
+		own := azuritetest.AccountWith(t, func(cfg *azstore.Config) { cfg.Prefix, cfg.Transport = b.account.Prefix(), answers })
 		l := &upkeep.Leader{Blobs: blobstore.New(own), Log: slog.New(slog.DiscardHandler), Duties: []upkeep.Duty{
 			{Name: "count", Every: time.Hour, Do: func(context.Context) (int, error) {
 				passes.Add(1)
@@ -451,7 +449,7 @@ func TestLeaderStopsWithItsLease(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	storage := azuritetest.NewProxy(t)
-	own := azuritetest.AccountWith(t, func(cfg *azstorage.Config) {
+	own := azuritetest.AccountWith(t, func(cfg *azstore.Config) {
 		cfg.Prefix, cfg.ConnectionString = b.account.Prefix(), storage.ConnectionString()
 	})
 	ended := make(chan struct{})
@@ -474,7 +472,7 @@ func TestLeaderStopsWithItsLease(t *testing.T) {
 		return nil
 	})
 	azuritetest.Eventually(t, time.Minute, func() error {
-		_, err := blobstore.New(b.account).AcquireLease(t.Context(), workqueue.ControlContainer, "upkeep", blobstore.MinLease)
+		_, err := blobstore.New(b.account).AcquireLease(t.Context(), azq.ControlContainer, "upkeep", blobstore.MinLease)
 		return err
 	})
 	select {
@@ -755,7 +753,7 @@ func TestHeartbeatTellsWhatChanged(t *testing.T) {
 		return seen
 	}
 	first := told(0)
-	now.Store(&workers.Worker{Name: "w", Busy: []consumer.Running{{Delivery: workqueue.Delivery{MessageID: "m"}}}})
+	now.Store(&workers.Worker{Name: "w", Busy: []azq.Running{{Delivery: azq.Delivery{MessageID: "m"}}}})
 	if second := told(1); second.Sub(first) > 2*time.Second+500*time.Millisecond {
 		t.Errorf("the register knew after %v", second.Sub(first))
 	}

@@ -1,0 +1,244 @@
+package azq
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azstore"
+)
+
+// The states of a breaker.
+const (
+	BreakerClosed   = "closed"    // receiving
+	BreakerHalfOpen = "half-open" // of the steps that met the trouble, one item at a time
+	BreakerOpen     = "open"      // not receiving
+)
+
+const (
+	opensAfter   = 3                // troubles in a row
+	probeTimeout = 15 * time.Second // a machine may be slow without being sick
+)
+
+// breakers are the circuit breakers of one worker, one for each dependency. While one is open
+// that has a probe, the worker receives nothing, because most items would meet the same
+// trouble. One without a probe holds up the steps that met the trouble. Items in progress go on.
+//
+//	closed ─ 3 troubles in a row ─→ open ─ pause ─→ probe ─ well ─→ closed
+//	                                 ↑                │ no probe, or it was well before
+//	                                 └── trouble ── half-open ─ an item is done ─→ closed
+//
+// In a row means that no item of a step that met the trouble was done in between. (Why not a
+// library: docs/decisions/0024-dependency-failures-open-a-circuit-breaker.md.)
+type breakers struct {
+	pause, maxPause time.Duration
+	probes          map[string]func(context.Context) error
+	log             *slog.Logger
+
+	mu     sync.Mutex
+	all    map[string]*breaker
+	trying bool // the one item of the half-open state is asked for or in progress
+
+	ctx     context.Context // of Run, before which nothing is received
+	retries sync.WaitGroup
+}
+
+// breaker watches one dependency. All fields are guarded by breakers.mu.
+type breaker struct {
+	BreakerStats
+	row    int             // troubles in a row
+	steps  map[string]bool // steps that met them
+	pause  time.Duration   // the latest between opening and retry
+	misled bool            // the probe succeeded and the work did not: only an item can close the breaker
+}
+
+func newBreakers(o Options, log *slog.Logger) *breakers {
+	b := &breakers{
+		pause: o.DependencyPause, maxPause: o.MaxDependencyPause, probes: o.Probes, log: log,
+		all: map[string]*breaker{},
+	}
+	for dependency := range o.Probes {
+		b.find(dependency)
+	}
+	return b
+}
+
+// failed notes that a step met trouble with a dependency.
+func (b *breakers) failed(dependency, step string, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	k := b.find(dependency)
+	k.Failures++
+	k.row++
+	k.steps[step] = true
+	if k.State == BreakerHalfOpen || k.State == BreakerClosed && k.row >= opensAfter {
+		k.misled = k.misled || k.State == BreakerClosed && k.pause > 0
+		b.open(k, err)
+	}
+}
+
+// succeeded notes that an item of a step is done, or that a receive worked.
+func (b *breakers) succeeded(step string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, k := range b.all {
+		if k.State == BreakerOpen || !k.steps[step] {
+			continue
+		}
+		if k.State == BreakerHalfOpen {
+			b.close(k)
+		}
+		k.row, k.pause, k.misled = 0, 0, false
+		clear(k.steps)
+	}
+}
+
+// block reports whether no item of these steps may be received.
+func (b *breakers) block(steps []string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.limit(steps) == 0
+}
+
+// admit returns how many of the wanted items of these steps may be received. settled is to be
+// called when they are settled, or none came.
+func (b *breakers) admit(want int, steps []string) (n int, settled func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	limit := b.limit(steps)
+	if limit != 1 {
+		return min(want, limit), func() {}
+	}
+	b.trying = true
+	return 1, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.trying = false
+	}
+}
+
+// retry asks an open breaker's probe whether the trouble is over.
+func (b *breakers) retry(k *breaker) {
+	err := b.probe(b.ctx, k.Dependency)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case err != nil:
+		b.open(k, err)
+	case b.probes[k.Dependency] == nil || k.misled:
+		k.State = BreakerHalfOpen
+	default:
+		b.close(k)
+	}
+}
+
+func (b *breakers) probe(ctx context.Context, dependency string) error {
+	probe := b.probes[dependency]
+	if probe == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	return callHook(ctx, probe)
+}
+
+// check probes the dependencies and returns the first that is in trouble, if any.
+func (b *breakers) check(ctx context.Context) (dependency string, err error) {
+	for _, dependency := range slices.Sorted(maps.Keys(b.probes)) {
+		if err := b.probe(ctx, dependency); err != nil {
+			return dependency, err
+		}
+	}
+	return "", nil
+}
+
+// find returns the breaker of a dependency. The caller holds mu, as for all below.
+func (b *breakers) find(dependency string) *breaker {
+	k := b.all[dependency]
+	if k == nil {
+		k = &breaker{BreakerStats: BreakerStats{Dependency: dependency, State: BreakerClosed}, steps: map[string]bool{}}
+		b.all[dependency] = k
+	}
+	return k
+}
+
+// open stops the receiving until the retry after a pause.
+func (b *breakers) open(k *breaker, err error) {
+	k.Reason = azstore.Brief(err)
+	if k.State == BreakerClosed {
+		k.Since = time.Now()
+		b.log.Warn("trouble: no more items are received", "dependency", k.Dependency, "error", k.Reason)
+	}
+	k.State = BreakerOpen
+	k.pause = min(max(2*k.pause, b.pause), b.maxPause)
+	pause := spread(k.pause)
+	b.retries.Go(func() {
+		select {
+		case <-time.After(pause):
+			b.retry(k)
+		case <-b.ctx.Done():
+		}
+	})
+}
+
+// close lets items be received again. Until an item of a step that met the trouble is
+// done, one more trouble opens the breaker at once and for longer.
+func (b *breakers) close(k *breaker) {
+	k.State, k.row = BreakerClosed, opensAfter-1
+	b.log.Info("trouble is over: items are received", "dependency", k.Dependency, "lasted", time.Since(k.Since).Round(time.Millisecond))
+	k.Since, k.Reason = time.Time{}, ""
+}
+
+// limit is how many items of these steps may be received at once: 1 if with that one a
+// half-open breaker finds out whether its dependency works again.
+func (b *breakers) limit(steps []string) int {
+	limit := MaxBatch
+	for dependency, k := range b.all {
+		met := k.met(steps)
+		switch {
+		case k.State == BreakerOpen && (met || b.probes[dependency] != nil), k.State == BreakerHalfOpen && met && b.trying:
+			return 0
+		case k.State == BreakerHalfOpen && met:
+			limit = 1
+		}
+	}
+	return limit
+}
+
+// met reports whether one of these steps met the trouble, or a receive did.
+func (k *breaker) met(steps []string) bool {
+	return k.steps[receiving] || slices.ContainsFunc(steps, func(s string) bool { return k.steps[s] })
+}
+
+// BreakerStats is the state of one dependency's circuit breaker.
+type BreakerStats struct {
+	Dependency string    `json:"dependency"`
+	State      string    `json:"state"`
+	Failures   int64     `json:"troubles"` // since the start of the process
+	Since      time.Time `json:"since"`    // when receiving stopped; zero when closed
+	Reason     string    `json:"reason"`   // of the latest trouble; empty when closed
+}
+
+func (b *breakers) stats() []BreakerStats {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var list []BreakerStats
+	for _, dependency := range slices.Sorted(maps.Keys(b.all)) {
+		list = append(list, b.all[dependency].BreakerStats)
+	}
+	return list
+}
+
+// Ready returns an error that says why the worker receives nothing, while a breaker is open.
+func (c *Consumer) Ready() error {
+	for _, s := range c.breakers.stats() {
+		if s.State == BreakerOpen {
+			return fmt.Errorf("trouble with %s since %s: %s", s.Dependency, s.Since.UTC().Format(time.RFC3339), s.Reason)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,308 @@
+package azq
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azstore/storable"
+)
+
+// Bounds on what deliveries add to a message. A message holds 48 KiB before base64;
+// with these bounds an item that fitted when it was sent always fits.
+const (
+	maxErrorBytes   = 400
+	maxHistoryLines = 5
+)
+
+var (
+	// ErrMalformed says that a message is not a work item. It is permanent.
+	ErrMalformed = errors.New("message is not a work item")
+
+	// ErrNewerVersion says that the message was written for a newer worker: snooze it.
+	ErrNewerVersion = errors.New("message has a newer format than this worker understands")
+)
+
+// DefaultNamespace begins the type of items that a program gives no namespace of its own.
+const DefaultNamespace = "azq"
+
+// Item is one request for work, a CloudEvents 1.0 JSON object (paper row Q6), base64 in the
+// queue message (Q19). The zero value is not valid: use [NewItem].
+//
+//	{"specversion":"1.0","id":"…","source":"/shop","type":"shop.work.letter.v1",
+//	 "subject":"<what it is about>","time":"2026-01-02T03:04:05Z","datacontenttype":"application/json",
+//	 "failures":1,"lasterror":"…","data":{"to":"Ada"}}
+//
+// Old and new versions of a worker read the same queue. So members that we do not know are
+// kept byte for byte and in their order, and a newer format ([ErrNewerVersion]) or version of
+// the data is snoozed for a newer worker. A text that cannot be read is [ErrMalformed], and
+// its item is poison without further attempts.
+//
+// Items are values. Data and the unknown members are shared between copies and
+// never changed in place.
+type Item struct {
+	ID          string          `json:"id"`                    // the same in every attempt and every duplicate
+	Namespace   string          `json:"-"`                     // begins the type: the product that the work belongs to
+	Step        string          `json:"-"`                     // names the handler: the middle of the CloudEvents type
+	Version     int             `json:"-"`                     // of Data and what it stands for, from 1: the N in the type "<namespace>.work.<step>.vN"
+	Subject     string          `json:"subject,omitempty"`     // what the work is about; only the handler knows what is valid
+	Source      string          `json:"source,omitempty"`      // the sender, a URI reference
+	Time        time.Time       `json:"time,omitzero"`         // when it was asked
+	Traceparent string          `json:"traceparent,omitempty"` // W3C trace context of the asker; may be empty
+	Data        json.RawMessage `json:"-"`                     // what the step needs: see [DecodeData]; nil when there is nothing or DataRef is not fetched yet
+
+	// DataRef names the claim-check blob that holds Data when Data is too large
+	// for a message (paper row Q9). An item with a DataRef travels without Data.
+	DataRef string `json:"dataref,omitempty"`
+
+	Failures  int    `json:"failures,omitempty"`  // failed attempts; when there are Spec.MaxFailures the item is poison
+	Releases  int    `json:"releases,omitempty"`  // releases (drain, lease ending, trouble): not the item's fault
+	Kills     int    `json:"kills,omitempty"`     // releases because a child process was killed; many mean that the item needs too much memory
+	Snoozes   int    `json:"snoozes,omitempty"`   // snoozes (not yet, newer version)
+	Starts    int    `json:"starts,omitempty"`    // attempts that were noted before they began and have left no other record: see Lease.Note
+	LastError string `json:"lasterror,omitempty"` // of the latest failure
+	History   string `json:"history,omitempty"`   // the latest failures, oldest first, one line each: "<time> <worker> <error>"
+
+	unknown []member // as received
+	plain   bool     // it came as JSON, and not as base64
+}
+
+// NewItem makes an item of version 1. Use the same id whenever the same work is asked for again,
+// so that duplicates are recognised. The data is anything that encodes as JSON, or nil.
+func NewItem(step, subject, id string, data any) (Item, error) {
+	if id == "" {
+		return Item{}, errors.New("new work item: id is empty")
+	}
+	item := Item{
+		ID: id, Step: step, Version: 1, Subject: subject,
+		Namespace: DefaultNamespace, Source: "/" + DefaultNamespace, Time: time.Now().UTC().Truncate(time.Millisecond),
+	}
+	if !typeName.MatchString(item.Type()) {
+		return Item{}, fmt.Errorf("new work item: step %q is not lower-case letters, digits and hyphens", step)
+	}
+	if data != nil {
+		raw, err := json.Marshal(data)
+		if err != nil {
+			return Item{}, fmt.Errorf("new work item: data of %s: %w", id, err)
+		}
+		item.Data = raw
+	}
+	return item, nil
+}
+
+// Type is the CloudEvents type: what is asked for, and in which version.
+func (i Item) Type() string { return fmt.Sprintf("%s.work.%s.v%d", i.Namespace, i.Step, i.Version) }
+
+// DecodeData reads the item's data as a T. Data of the wrong shape is [ErrMalformed], and so
+// is none.
+func DecodeData[T any](i Item) (data T, err error) {
+	if err := json.Unmarshal(i.Data, &data); err != nil {
+		return data, fmt.Errorf("data of work item %s: %w: %w", i.ID, ErrMalformed, err)
+	}
+	return data, nil
+}
+
+// Fail records one failed attempt.
+func (i *Item) Fail(at time.Time, worker string, cause error) {
+	text := storable.Text(strings.Join(strings.Fields(cause.Error()), " "), maxErrorBytes)
+	if len(text) > maxErrorBytes {
+		text = strings.ToValidUTF8(text[:maxErrorBytes], "")
+	}
+	i.Failures, i.LastError = i.Failures+1, text
+	line := fmt.Sprintf("%s %s %s", at.UTC().Format(time.RFC3339), worker, text)
+	lines := strings.Split(strings.TrimPrefix(i.History+"\n"+line, "\n"), "\n")
+	i.History = strings.Join(lines[max(0, len(lines)-maxHistoryLines):], "\n")
+}
+
+// Reset forgets what happened to earlier attempts, as a redrive from the poison queue does.
+func (i *Item) Reset() {
+	i.Failures, i.Releases, i.Kills, i.Snoozes, i.Starts, i.LastError, i.History = 0, 0, 0, 0, 0, "", ""
+}
+
+// Unexplained is the number of earlier deliveries that left no record in the item: the
+// worker died or lost its lease. Very many mean that the item kills its workers.
+func (i Item) Unexplained(dequeueCount int64) int {
+	return max(0, int(dequeueCount)-1-i.Failures-i.Releases-i.Snoozes)
+}
+
+// member is one name and value of the JSON object, the value as it was received.
+type member struct {
+	name  string
+	value json.RawMessage
+}
+
+// envelope is the members that this code knows, but for data, which keeps its bytes.
+type envelope struct {
+	SpecVersion     string `json:"specversion"`
+	Type            string `json:"type"`
+	DataContentType string `json:"datacontenttype,omitempty"`
+	Item
+}
+
+// ours are the names of all members that this code knows.
+var ours = strings.Fields("specversion type datacontenttype id source subject time traceparent" +
+	" failures releases kills snoozes starts lasterror history dataref data")
+
+var typeName = regexp.MustCompile(`^([a-z][a-z0-9-]{0,39})\.work\.([a-z][a-z0-9-]{0,39})\.v([1-9][0-9]{0,5})$`)
+
+// Encode returns the text of the queue message: base64, because a message is XML on
+// the wire, which cannot hold every character (paper row Q19). An item that came as plain
+// JSON stays that: base64 is a third longer, and may not fit.
+func (i Item) Encode() (string, error) {
+	raw, err := i.JSON()
+	if err != nil || i.plain {
+		return string(raw), err
+	}
+	return base64.StdEncoding.EncodeToString(raw), nil
+}
+
+// JSON returns the CloudEvents object. Unknown members of an item that was received are kept
+// byte for byte and in their order (paper row Q6).
+func (i Item) JSON() ([]byte, error) {
+	e := envelope{SpecVersion: "1.0", Type: i.Type(), Item: i}
+	if len(i.Data) > 0 || i.DataRef != "" {
+		e.DataContentType = "application/json"
+	}
+	text, err := json.Marshal(e)
+	if err == nil && len(i.Data) > 0 && !json.Valid(i.Data) {
+		err = errors.New("data is not JSON")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encode work item %s: %w", i.ID, err)
+	}
+	// snippet: unknown-members
+	more := i.unknown
+	if len(i.Data) > 0 && i.DataRef == "" {
+		more = append(slices.Clip(more), member{"data", i.Data})
+	}
+	text = bytes.TrimSuffix(text, []byte("}"))
+	for _, m := range more {
+		name, _ := json.Marshal(m.name) // a string always encodes
+		text = slices.Concat(text, []byte(","), name, []byte(":"), m.value)
+	}
+	return append(text, '}'), nil
+	// end snippet
+}
+
+// DecodeItem reads the text of a queue message: base64, or plain JSON, which clients of
+// some other languages send.
+//
+// Data of a newer version is no error here: the caller compares Version with what its
+// handlers understand. When the CloudEvents version is newer the item is empty and the
+// error is [ErrNewerVersion]: the message must keep its text.
+func DecodeItem(text string) (Item, error) {
+	raw := strings.TrimPrefix(strings.TrimSpace(text), byteOrderMark)
+	plain := strings.HasPrefix(raw, "{")
+	if !plain {
+		decoded, err := base64.RawStdEncoding.DecodeString(standardBase64.Replace(text))
+		if err != nil {
+			return Item{}, fmt.Errorf("%w: neither JSON nor base64: %w", ErrMalformed, err)
+		}
+		raw = strings.TrimPrefix(strings.TrimSpace(string(decoded)), byteOrderMark)
+	}
+	known, unknown, err := splitObject([]byte(raw))
+	if err != nil {
+		return Item{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	// The version is read first: the other members may mean something else in another.
+	if err := checkVersion(known["specversion"]); err != nil {
+		return Item{}, err
+	}
+	item, err := itemOf(known)
+	if err != nil {
+		return Item{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	item.unknown, item.plain = unknown, plain
+	return item, nil
+}
+
+// byteOrderMark is what some programs begin a text with.
+const byteOrderMark = "\uFEFF"
+
+// standardBase64 turns the alphabet of addresses into the usual one and removes what both
+// may have or leave out.
+var standardBase64 = strings.NewReplacer("-", "+", "_", "/", "=", "", "\r", "", "\n", "", " ", "")
+
+// splitObject cuts a JSON object into its members without touching their values.
+func splitObject(raw []byte) (known map[string]json.RawMessage, unknown []member, _ error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return nil, nil, fmt.Errorf("not a JSON object: %v", err)
+	}
+	known, seen := map[string]json.RawMessage{}, map[string]bool{}
+	for dec.More() {
+		t, err := dec.Token()
+		if err != nil {
+			return nil, nil, fmt.Errorf("member name: %w", err)
+		}
+		m := member{name: t.(string)} // the decoder allows nothing else there
+		if seen[m.name] {
+			return nil, nil, fmt.Errorf("member %q is there twice", m.name) // readers could disagree on which one counts
+		}
+		seen[m.name] = true
+		if err := dec.Decode(&m.value); err != nil {
+			return nil, nil, fmt.Errorf("member %q: %w", m.name, err)
+		}
+		if slices.Contains(ours, m.name) {
+			known[m.name] = m.value
+		} else {
+			unknown = append(unknown, m)
+		}
+	}
+	if _, err := dec.Token(); err != nil {
+		return nil, nil, fmt.Errorf("end of object: %w", err)
+	}
+	if dec.More() {
+		return nil, nil, errors.New("text after the object")
+	}
+	return known, unknown, nil
+}
+
+func checkVersion(member json.RawMessage) error {
+	var version string
+	_ = json.Unmarshal(member, &version) // a wrong type leaves none
+	major, _, _ := strings.Cut(version, ".")
+	switch n, err := strconv.Atoi(major); {
+	case err != nil || n < 1:
+		return fmt.Errorf("%w: specversion %q", ErrMalformed, version)
+	case n > 1:
+		return fmt.Errorf("%w: CloudEvents %q", ErrNewerVersion, version)
+	}
+	return nil
+}
+
+// itemOf reads the members that we know. Others are left out of what the decoder sees,
+// because it would take "ID" for "id".
+func itemOf(known map[string]json.RawMessage) (Item, error) {
+	var e envelope
+	text, err := json.Marshal(known)
+	if err == nil {
+		err = json.Unmarshal(text, &e)
+	}
+	if err != nil {
+		return Item{}, err
+	}
+	match := typeName.FindStringSubmatch(e.Type)
+	if match == nil {
+		return Item{}, fmt.Errorf("type %q is not <namespace>.work.<step>.v<n>", e.Type)
+	}
+	if e.ID == "" {
+		return Item{}, fmt.Errorf("id is missing")
+	}
+	for _, n := range []int{e.Failures, e.Releases, e.Kills, e.Snoozes, e.Starts} {
+		if n < 0 || n > 1_000_000 {
+			return Item{}, fmt.Errorf("a counter is %d", n)
+		}
+	}
+	item := e.Item
+	item.Namespace, item.Step, item.Data = match[1], match[2], known["data"]
+	item.Version, _ = strconv.Atoi(match[3]) // the pattern allows digits only
+	return item, nil
+}

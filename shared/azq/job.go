@@ -1,0 +1,117 @@
+package azq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+)
+
+// Handler does the work of one step. It may be called several times for the same
+// item, also by two workers at once, and must be idempotent (paper row Q8).
+//
+// Package azq lists what its error means, and the causes with which its context is
+// cancelled. The slot stays in use until Handle returns.
+type Handler interface {
+	Handle(ctx context.Context, job *Job) error
+}
+
+// HandlerFunc is a function that is a [Handler].
+type HandlerFunc func(ctx context.Context, job *Job) error
+
+// Handle calls f.
+func (f HandlerFunc) Handle(ctx context.Context, job *Job) error { return f(ctx, job) }
+
+// Handle makes a handler of a function that takes the item's data as a T. Data of
+// another shape, or none, makes the item poison at once: a retry would not change it.
+func Handle[T any](work func(ctx context.Context, job *Job, data T) error) Handler {
+	return HandlerFunc(func(ctx context.Context, job *Job) error {
+		data, err := DecodeData[T](job.Item)
+		if err != nil {
+			return err
+		}
+		return work(ctx, job, data)
+	})
+}
+
+// Exhausted is implemented by handlers that record the failure of the work before its
+// item becomes poison. It may be called again and must be idempotent. When it returns
+// [Unwanted] the item is deleted instead; with any other error it is delivered again.
+type Exhausted interface {
+	Exhausted(ctx context.Context, job *Job, cause error) error
+}
+
+// Job is one delivery of an item to a handler.
+type Job struct {
+	Delivery
+	Item  Item
+	Queue string // without the prefix of the account; of a lane, its own name
+	Base  string // the same without the lane: what the queue is called where it is declared
+
+	moved    atomic.Int64 // Unix nanoseconds of the latest Progress
+	renewals atomic.Int64
+}
+
+// Renewals is how often the lease was renewed so far.
+func (j *Job) Renewals() int64 { return j.renewals.Load() }
+
+// Progress says that the work moved. The lease is renewed only while it is called at least
+// every Options.StallAfter (60 s). A call is cheap enough for every frame.
+func (j *Job) Progress() { j.moved.Store(time.Now().UnixNano()) }
+
+// Attempt is the number of this attempt, from 1. Interruptions do not count.
+func (j *Job) Attempt() int { return j.Item.Failures + 1 }
+
+// LastMoved is when Progress was last called.
+func (j *Job) LastMoved() time.Time { return time.Unix(0, j.moved.Load()) }
+
+// panicError is what a panic in a handler becomes: a failed attempt like others.
+type panicError struct {
+	Value any
+	Stack []byte
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+var (
+	errExited = errors.New("user code ended its goroutine")
+	errHangs  = errors.New("a hook did not return when its time was over")
+)
+
+// hookGrace is how long after the end of its context a hook may return.
+const hookGrace = time.Second
+
+// start calls what a user of the runtime has written, in a goroutine of its own. The channel
+// yields exactly one error, also after a panic, which must not end every worker, and Goexit.
+func start(ctx context.Context, call func(context.Context) error) <-chan error {
+	result := make(chan error, 1)
+	go func() {
+		err := errExited // stays after runtime.Goexit
+		defer func() {
+			if v := recover(); v != nil {
+				err = &panicError{Value: v, Stack: debug.Stack()}
+			}
+			result <- err
+		}()
+		err = call(ctx)
+	}()
+	return result
+}
+
+// callHook waits for a hook until its context has ended, and a little longer.
+func callHook(ctx context.Context, call func(context.Context) error) error {
+	result := start(ctx, call)
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-result:
+		return err
+	case <-time.After(hookGrace):
+		return errHangs
+	}
+}

@@ -1,0 +1,132 @@
+package azq
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"time"
+)
+
+// Options are the consumer's settings. Zero values mean the defaults; Handlers and
+// Pools have none.
+type Options struct {
+	// Handlers do the work, by the step of an item. An item of a step without a
+	// handler is snoozed for a worker that has one (paper row Q6).
+	Handlers map[string]Handler
+
+	// Pools is how many items of each pool are worked on at once; 0 leaves it to others.
+	Pools map[string]int
+
+	// Version is the newest version of items that the handlers understand. Newer
+	// items are snoozed like those of an unknown step. Default 1.
+	Version int
+
+	Worker string // names this process in histories and statistics; default: host name
+
+	// StallAfter is how long a handler may make no progress. Default 60 s. It begins anew
+	// when the whole process stood still, such as on a suspended machine.
+	StallAfter time.Duration
+
+	// StopWithin is how long after the drain began the message of a handler that still
+	// runs is released. Default 500 ms.
+	StopWithin time.Duration
+
+	RefreshPolicy time.Duration // between two reads of each queue's length and policy; default 15 s
+	DeferPause    time.Duration // an item that this worker does not understand is snoozed; default 30 s
+
+	// FirstRetry and MaxRetry bound the pause after a failed attempt, which
+	// doubles with every failure. Defaults 2 s and 5 min.
+	FirstRetry, MaxRetry time.Duration
+
+	// MaxUnexplained is how many deliveries of an item may end without a record in
+	// its message before it is poison: it probably kills its workers. Default 20. From half of
+	// them on the message says of each attempt that it begins, and only those count: a
+	// delivery whose reply was lost has reached no handler.
+	MaxUnexplained int
+
+	// DependencyPause and MaxDependencyPause bound how long an item that met trouble is
+	// hidden and an open breaker waits, doubled each time. Defaults 1 s and 30 s.
+	DependencyPause, MaxDependencyPause time.Duration
+
+	// Probes check whether a dependency works (an azstore.Service, Disk). One
+	// without a probe is tried with one item.
+	Probes map[string]func(context.Context) error
+
+	Log *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.Worker == "" {
+		o.Worker, _ = os.Hostname()
+	}
+	o.Log = cmp.Or(o.Log, slog.Default())
+	o.Version = cmp.Or(o.Version, 1)
+	o.StallAfter = cmp.Or(o.StallAfter, 60*time.Second)
+	o.StopWithin = cmp.Or(o.StopWithin, 500*time.Millisecond)
+	o.RefreshPolicy = cmp.Or(o.RefreshPolicy, 15*time.Second)
+	o.DeferPause = cmp.Or(o.DeferPause, 30*time.Second)
+	o.FirstRetry = cmp.Or(o.FirstRetry, 2*time.Second)
+	o.MaxRetry = cmp.Or(o.MaxRetry, 5*time.Minute)
+	o.MaxUnexplained = cmp.Or(o.MaxUnexplained, 20)
+	o.DependencyPause = cmp.Or(o.DependencyPause, time.Second)
+	o.MaxDependencyPause = cmp.Or(o.MaxDependencyPause, 30*time.Second)
+	return o
+}
+
+// check finds settings with which some work would never be done. One error reports
+// all of them.
+func (o Options) check(specs []Spec) error {
+	var problems []error
+	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	pools, steps := map[string]bool{}, map[string]bool{}
+	for _, spec := range specs {
+		if spec.Lane() > 0 {
+			continue // lane 0 has the same settings
+		}
+		slots, known := o.Pools[spec.Pool]
+		pools[spec.Pool] = true
+		if !known {
+			bad("queue %s: pool %q has no slots: give it some in Options.Pools, or 0 to leave it to other workers", spec.Name, spec.Pool)
+		}
+		if slots > 0 && len(spec.Steps) == 0 {
+			bad("queue %s carries no step: name those of its items in Spec.Steps", spec.Name)
+		}
+		for _, step := range spec.Steps {
+			steps[step] = true
+			if slots > 0 && o.Handlers[step] == nil {
+				bad("queue %s: step %q has no handler: add one to Options.Handlers, or give pool %q 0 slots", spec.Name, step, spec.Pool)
+			}
+		}
+	}
+	for _, pool := range slices.Sorted(maps.Keys(o.Pools)) {
+		if !pools[pool] {
+			bad("pool %q: no queue uses it: name it in a Spec.Pool, or remove it", pool)
+		}
+	}
+	for _, step := range slices.Sorted(maps.Keys(o.Handlers)) {
+		if !steps[step] {
+			bad("handler of step %q: no queue carries it: name it in a Spec.Steps", step)
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// retryDelay is the pause after the n-th failure.
+func (o Options) retryDelay(n int) time.Duration { return grow(o.FirstRetry, o.MaxRetry, n) }
+
+// grow returns first, doubled n−1 times, at most longest, varied by spread.
+func grow(first, longest time.Duration, n int) time.Duration {
+	return spread(time.Duration(min(math.Ldexp(float64(first), n-1), float64(longest))))
+}
+
+// spread varies d by up to a fifth, so that workers do not all ask at once.
+func spread(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
+}

@@ -1,0 +1,155 @@
+package azq
+
+import (
+	"context"
+	"math"
+	"slices"
+	"sync"
+	"time"
+)
+
+// pool is a number of slots that several queues share: a semaphore that decides which
+// queue gets the next slot. A slot is held from before a message is asked for until the
+// message's handler has returned.
+//
+// It is fair queueing in virtual time. Each queue, and so each lane of a queue, pays for a
+// slot the seconds for which it is held, divided by the queue's weight. Next is the queue
+// that will have paid least. docs/scheduling.md has an example.
+type pool struct {
+	name string
+	size int
+
+	mu      sync.Mutex
+	busy    int            // slots held
+	urgent  int            // of them by urgent queues
+	clock   float64        // virtual time: the least that a waiting queue had paid at a grant
+	waiting []*slotRequest // in order of arrival
+}
+
+// queueState is what a pool knows of one queue. Guarded by pool.mu.
+type queueState struct {
+	weight  float64
+	typical float64 // seconds for which an item holds its slot
+	urgent  bool
+	paid    float64 // seconds of slots divided by weight
+}
+
+// slotRequest is one queue's request for slots, and then the slots that it got.
+type slotRequest struct {
+	queue   *queueState
+	want    int
+	got     int
+	since   time.Time
+	granted chan struct{} // closed when got is at least 1
+}
+
+// take waits for at least one slot. The result has at most want of them. Each is to be
+// returned, by unused or by done.
+func (p *pool) take(ctx context.Context, q *queueState, want int) (*slotRequest, error) {
+	r := p.request(q, want)
+	select {
+	case <-r.granted:
+		return r, nil
+	case <-ctx.Done():
+		p.withdraw(r)
+		return nil, context.Cause(ctx)
+	}
+}
+
+// request asks for slots. A queue that had no request gets no credit for that time.
+func (p *pool) request(q *queueState, want int) *slotRequest {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	q.paid = max(q.paid, p.clock)
+	r := &slotRequest{queue: q, want: want, granted: make(chan struct{})}
+	p.waiting = append(p.waiting, r)
+	p.assign()
+	return r
+}
+
+// withdraw ends a request and returns the slots that it got meanwhile.
+func (p *pool) withdraw(r *slotRequest) {
+	p.mu.Lock()
+	p.waiting = slices.DeleteFunc(p.waiting, func(w *slotRequest) bool { return w == r })
+	p.mu.Unlock()
+	p.unused(r, r.got)
+}
+
+// unused returns n slots for which there was no message. They cost nothing.
+func (p *pool) unused(r *slotRequest, n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r.queue.pay(-float64(n) * r.queue.typical)
+	p.hold(r.queue, -n)
+	p.assign()
+}
+
+// done returns the slot of one message and charges it for how long it was held.
+func (p *pool) done(r *slotRequest, after time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r.queue.pay(after.Seconds() - r.queue.typical)
+	p.hold(r.queue, -1)
+	p.assign()
+}
+
+func (p *pool) inUse() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.busy
+}
+
+// hold counts n slots as taken by a queue; a negative n counts them as returned. The caller
+// holds mu, as for all below.
+func (p *pool) hold(q *queueState, n int) {
+	p.busy += n
+	if q.urgent {
+		p.urgent += n
+	}
+}
+
+// assign gives every free slot to a request that may have it.
+func (p *pool) assign() {
+	for r := p.next(); r != nil; r = p.next() {
+		r.got++
+		r.since = time.Now()
+		r.queue.pay(r.queue.typical)
+		p.hold(r.queue, 1)
+	}
+	p.waiting = slices.DeleteFunc(p.waiting, func(r *slotRequest) bool {
+		if r.got > 0 {
+			close(r.granted)
+		}
+		return r.got > 0
+	})
+}
+
+// next returns the request that gets the next slot, or nil, and moves the clock. The slot
+// beyond the pool's size may go to a queue that has paid more than others, which then wait
+// for an ordinary one: the clock must not overtake them.
+func (p *pool) next() (best *slotRequest) {
+	least := math.Inf(1)
+	for _, r := range p.waiting {
+		least = min(least, r.queue.paid)
+		if p.mayHave(r) && (best == nil || r.queue.next() < best.queue.next()) {
+			best = r
+		}
+	}
+	if best != nil {
+		p.clock = max(p.clock, least)
+	}
+	return best
+}
+
+// mayHave reports whether a request may get another slot. Only one urgent item is counted
+// in the slot beyond the pool's size, or a backlog of them would take every free slot.
+func (p *pool) mayHave(r *slotRequest) bool {
+	ordinary := p.busy - min(p.urgent, 1)
+	return r.got < r.want && (ordinary < p.size || r.queue.urgent && p.urgent == 0)
+}
+
+// pay charges a queue for the time of a slot.
+func (q *queueState) pay(seconds float64) { q.paid += seconds / q.weight }
+
+// next is what the queue will have paid when it has got another slot.
+func (q *queueState) next() float64 { return q.paid + q.typical/q.weight }

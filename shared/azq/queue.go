@@ -1,0 +1,270 @@
+package azq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
+
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+)
+
+// Limits of the service and ours below them, in bytes.
+// https://learn.microsoft.com/azure/storage/queues/scalability-targets
+const (
+	maxMessage = 64 << 10 // of base64 text, which is 48 KiB of JSON
+	claimAbove = 45_000   // of JSON; the rest is for what later deliveries add to a message
+
+	// MaxBatch is how many messages one Get or Peek can return.
+	MaxBatch = 32
+)
+
+// ErrTooLarge says that an item does not fit a message even without its data.
+var ErrTooLarge = errors.New("work item is larger than a queue message")
+
+// Queue is one queue and the poison queue beside it. It is safe for concurrent use.
+type Queue struct {
+	spec    Spec
+	account *azstore.Account
+	client  *azqueue.QueueClient
+	blobs   *blobstore.Store
+	wake    chan struct{} // holds at most one call of Wake
+
+	poison       *azqueue.QueueClient // <base>-poison
+	poisonedRows *tablestore.Table
+
+	// lead is lane 0, whose policy holds for all lanes; lane 0 points to itself. The
+	// fields below are used in the lead only.
+	lead   *Queue
+	tuner  tuner
+	mu     sync.Mutex
+	policy Policy // the newest that was read; zero when none was
+	read   bool   // one was read
+}
+
+// Open returns the queue of spec. It makes no request.
+func Open(a *azstore.Account, spec Spec) *Queue {
+	spec = spec.withDefaults()
+	q := &Queue{
+		spec: spec, account: a, client: a.Queue(spec.Name), blobs: blobstore.New(a), wake: make(chan struct{}, 1),
+		poison: a.Queue(PoisonName(spec.Base())), poisonedRows: tablestore.New(a, PoisonTable),
+	}
+	q.lead = q
+	return q
+}
+
+// Name returns the queue's base name.
+func (q *Queue) Name() string { return q.spec.Name }
+
+// Spec returns the declaration of the queue.
+func (q *Queue) Spec() Spec { return q.spec }
+
+// Send puts an item into the queue, hidden for delay (whole seconds, rounded up).
+// The message never expires, so a burst waits until workers have time (paper row Q7).
+//
+// Safe to repeat. After a lost reply the item may be there twice, under the same id:
+// handlers are idempotent (paper rows Q8 and Q13). Data that makes the message larger than
+// 45 KB is first written to a claim-check blob, named by the item's subject and id.
+// Nothing here deletes that blob, because a duplicate may still need it (paper row Q9).
+func (q *Queue) Send(ctx context.Context, item Item, delay time.Duration) error {
+	item, err := q.check(ctx, item)
+	var text string
+	if err == nil {
+		text, err = encode(item)
+	}
+	if err == nil {
+		_, err = q.enqueue(ctx, q.client, text, delay)
+	}
+	if err != nil {
+		return fmt.Errorf("send %s to queue %s: %w", item.ID, q.spec.Name, err)
+	}
+	if delay <= 0 {
+		q.Wake()
+	}
+	return nil
+}
+
+// Wake lets a consumer in this process look at once, as [Queue.Send] without a delay does.
+func (q *Queue) Wake() {
+	select {
+	case q.wake <- struct{}{}:
+	default: // it is to look already
+	}
+}
+
+// Woken receives when [Queue.Wake] was called.
+func (q *Queue) Woken() <-chan struct{} { return q.wake }
+
+// check turns data that is too large for a message into a claim check.
+func (q *Queue) check(ctx context.Context, item Item) (Item, error) {
+	if raw, err := item.JSON(); err != nil || len(raw) <= claimAbove || item.DataRef != "" || len(item.Data) == 0 {
+		return item, err
+	}
+	item.DataRef = claimPrefix(item) + item.ID
+	err := q.creating(ctx, func() error {
+		_, err := q.blobs.Put(ctx, ClaimsContainer, item.DataRef, item.Data, blobstore.Options{ContentType: "application/json"})
+		return err
+	})
+	if err != nil {
+		return item, fmt.Errorf("claim check %s: %w", item.DataRef, err)
+	}
+	return item, nil
+}
+
+// claimPrefix is how the names of a subject's claim checks begin.
+func claimPrefix(item Item) string { return item.Subject + "/" }
+
+// encode returns the text of the item's message.
+func encode(item Item) (string, error) {
+	text, err := item.Encode()
+	if len(text) > maxMessage {
+		return "", fmt.Errorf("%w: %d bytes", ErrTooLarge, len(text))
+	}
+	return text, err
+}
+
+func (q *Queue) enqueue(ctx context.Context, to *azqueue.QueueClient, text string, delay time.Duration) (sent azqueue.EnqueueMessagesResponse, err error) {
+	options := &azqueue.EnqueueMessageOptions{TimeToLive: new(int32(-1)), VisibilityTimeout: new(seconds(delay))}
+	err = q.creating(ctx, func() error {
+		sent, err = to.EnqueueMessage(ctx, text, options)
+		return err
+	})
+	return sent, err
+}
+
+// creating makes what a request finds missing, because somebody has removed it while we run,
+// and repeats the request.
+func (q *Queue) creating(ctx context.Context, request func() error) error {
+	err := request()
+	if !azstore.HasCode(err, string(queueerror.QueueNotFound), string(bloberror.ContainerNotFound), string(aztables.TableNotFound)) {
+		return err
+	}
+	if err := q.Create(ctx); err != nil {
+		return err
+	}
+	return request()
+}
+
+// Receive takes at most limit messages (1 to [MaxBatch]) and hides them for
+// [Queue.Visibility]. An empty result is no error.
+//
+// The request is not repeated after an error: if only its reply was lost, messages are hidden
+// until their visibility timeout ends, and another would hide more (paper row Q13).
+func (q *Queue) Receive(ctx context.Context, limit int) ([]*Lease, error) {
+	visibility := q.Visibility()
+	asked := time.Now() // deadlines are counted from before the request, so that they are never too late
+	options := &azqueue.DequeueMessagesOptions{NumberOfMessages: new(batch(limit)), VisibilityTimeout: new(seconds(visibility))}
+	var got azqueue.DequeueMessagesResponse
+	err := q.creating(ctx, func() (err error) {
+		got, err = q.client.DequeueMessages(azstore.WithoutRetry(ctx), options)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("receive from queue %s: %w", q.spec.Name, err)
+	}
+	leases := make([]*Lease, 0, len(got.Messages))
+	for _, m := range got.Messages {
+		leases = append(leases, newLease(q, m, visibility, asked))
+	}
+	return leases, nil
+}
+
+// Peeked is a message seen without taking it.
+type Peeked struct {
+	MessageID    string
+	Item         Item   // empty when Err is set and the message is malformed
+	Text         string // the message as it is in the queue
+	DequeueCount int64
+	Inserted     time.Time
+	Expires      time.Time
+	Err          error // why the text is not an item for us, see DecodeItem
+}
+
+// Peek returns up to limit (1 to [MaxBatch]) visible messages without hiding them.
+func (q *Queue) Peek(ctx context.Context, limit int) ([]Peeked, error) {
+	got, err := q.client.PeekMessages(ctx, &azqueue.PeekMessagesOptions{NumberOfMessages: new(batch(limit))})
+	if err != nil {
+		return nil, fmt.Errorf("peek at queue %s: %w", q.spec.Name, err)
+	}
+	seen := make([]Peeked, 0, len(got.Messages))
+	for _, m := range got.Messages {
+		p := Peeked{
+			MessageID: *m.MessageID, Text: *m.MessageText, DequeueCount: *m.DequeueCount,
+			Inserted: q.account.LocalTime(*m.InsertionTime), Expires: q.account.LocalTime(*m.ExpirationTime),
+		}
+		p.Item, p.Err = DecodeItem(p.Text)
+		seen = append(seen, p)
+	}
+	return seen, nil
+}
+
+// Clear removes every message. On a long queue the service removes a part and answers
+// OperationTimedOut, so it is repeated until ctx ends (paper row Q10).
+func (q *Queue) Clear(ctx context.Context) error {
+	for {
+		_, err := q.client.ClearMessages(azstore.WithoutRetry(ctx), nil)
+		switch {
+		case err == nil, IsMissing(err):
+			return nil
+		case !repeatable(err):
+			return fmt.Errorf("clear queue %s: %w", q.spec.Name, err)
+		}
+		if waitErr := sleep(ctx, 200*time.Millisecond); waitErr != nil {
+			return fmt.Errorf("clear queue %s: %w, last answer: %w", q.spec.Name, waitErr, err)
+		}
+	}
+}
+
+// Create makes the queue and what else it needs, if missing.
+func (q *Queue) Create(ctx context.Context) error {
+	return q.account.Ensure(ctx, containers, []string{q.spec.Name, PoisonName(q.spec.Base())}, []string{PoisonTable})
+}
+
+// Delete removes the queue and its poison queue with all messages. A missing queue
+// is no error. For 30 s or more Azure refuses to create a queue of the same name.
+func (q *Queue) Delete(ctx context.Context) error {
+	for _, client := range []*azqueue.QueueClient{q.client, q.poison} {
+		if _, err := client.Delete(ctx, nil); err != nil && !IsMissing(err) {
+			return fmt.Errorf("delete queue %s: %w", q.spec.Name, err)
+		}
+	}
+	return nil
+}
+
+// IsMissing reports whether err says that a queue does not exist.
+func IsMissing(err error) bool { return azstore.HasCode(err, queueerror.QueueNotFound) }
+
+// repeatable reports whether a request may succeed when it is sent again.
+func repeatable(err error) bool {
+	if errors.Is(err, context.Canceled) {
+		return false
+	}
+	status, _, _ := azstore.Describe(err)
+	return unknown(err) || status == http.StatusTooManyRequests
+}
+
+func batch(limit int) int32 { return int32(min(max(limit, 1), MaxBatch)) }
+
+// seconds rounds up, because the service counts whole seconds.
+func seconds(d time.Duration) int32 {
+	return int32(math.Ceil(min(max(d, 0), maxVisibility).Seconds()))
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}

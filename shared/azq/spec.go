@@ -1,0 +1,129 @@
+package azq
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Spec declares a queue. Work that takes much longer or shorter than other work
+// should have a queue of its own (paper rows Q5 and Q16b).
+type Spec struct {
+	Name string // base name, completed with the stack's prefix: 3 to 50 lower-case letters, digits and single hyphens
+
+	// Steps are the steps whose items travel in this queue. A consumer needs a
+	// handler for each: see package consumer.
+	Steps []string
+
+	// Pool names the pool whose slots its items take. Bulk work in another pool
+	// cannot take slots from this queue (paper row Q5).
+	Pool string
+
+	// Laned makes [Lanes] queues of this declaration: see [LaneName].
+	Laned bool
+
+	// Visibility is how long a received message is hidden unless its lease is renewed. Whole
+	// seconds, at least 1; default 30 s. The next worker waits this long for the message of a
+	// killed one, so it should be short (paper row Q16a). See [Policy] for the one in force.
+	Visibility time.Duration
+
+	// Weight is the queue's share of the pool's time while other queues have work too:
+	// with weights 6:3:1, six, three and one of ten seconds. Default 1.
+	Weight int
+
+	// Urgent queues carry what a user waits for. All of them together have one slot beyond
+	// the pool's size. Give them a large weight, too (paper row Q5).
+	Urgent bool
+
+	// Typical is how long an item holds its slot. A queue is charged for its slots by it, and
+	// it weighs the queue when workers are counted (paper row Q18). Default 1 s.
+	Typical time.Duration
+
+	MaxIdlePoll time.Duration // longest pause between two looks at an empty queue; default 5 s
+	MaxFailures int           // failed attempts before an item is poison; default 5
+
+	lane int    // set by withLanes, as base
+	base string // the name of lane 0; empty in lane 0
+}
+
+func (s Spec) withDefaults() Spec {
+	s.Visibility = cmp.Or(s.Visibility, 30*time.Second)
+	s.Weight = cmp.Or(s.Weight, 1)
+	s.Typical = cmp.Or(s.Typical, time.Second)
+	s.MaxIdlePoll = cmp.Or(s.MaxIdlePoll, 5*time.Second)
+	s.MaxFailures = cmp.Or(s.MaxFailures, 5)
+	return s
+}
+
+// PoisonName is the name of the queue for the poison messages of all lanes of a base queue.
+func PoisonName(base string) string { return base + "-poison" }
+
+// Names lists every queue of specs: base queues, their poison queues and other lanes.
+func Names(specs []Spec) []string { return namesOf(withLanes(specs)) }
+
+func namesOf(specs []Spec) []string {
+	var names []string
+	for _, s := range specs {
+		names = append(names, s.Name)
+		if s.lane == 0 {
+			names = append(names, PoisonName(s.Name))
+		}
+	}
+	return names
+}
+
+// WithVisibility returns specs with other visibility timeouts. The text, which
+// the roles read from CUTROOM_VISIBILITY, is a list of queue=duration:
+//
+//	encode-high=5s,encode-low=1m,*=10s
+//
+// "*" is every queue that the text does not name. Durations are whole seconds from 1s to
+// 168h. An empty text changes nothing. One error reports all mistakes.
+func WithVisibility(specs []Spec, text string) ([]Spec, error) {
+	changed := slices.Clone(specs)
+	parts := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+	slices.Sort(parts) // "*" comes before every name
+	var problems []error
+	for _, part := range parts {
+		name, value, found := strings.Cut(part, "=")
+		d, err := time.ParseDuration(value)
+		known := name == "*"
+		for i := range changed {
+			if name == "*" || changed[i].Name == name {
+				changed[i].Visibility, known = d, true
+			}
+		}
+		switch {
+		case !found:
+			problems = append(problems, fmt.Errorf("%q is not queue=duration", part))
+		case !known:
+			problems = append(problems, fmt.Errorf("there is no queue %q", name))
+		case err != nil, d < minVisibility, d > maxVisibility, d%time.Second != 0:
+			problems = append(problems, fmt.Errorf("%q of queue %s is not whole seconds from %v to %v", value, name, minVisibility, maxVisibility))
+		}
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, fmt.Errorf("visibility: %w", err)
+	}
+	return changed, nil
+}
+
+// Visibilities lists the timeouts of specs the way WithVisibility reads them.
+func Visibilities(specs []Spec) string {
+	list := make([]string, len(specs))
+	for i, s := range specs {
+		list[i] = s.Name + "=" + s.Visibility.String()
+	}
+	return strings.Join(list, ",")
+}
+
+// What the service accepts as the visibility of a received message:
+// https://learn.microsoft.com/rest/api/storageservices/get-messages
+const (
+	minVisibility = time.Second
+	maxVisibility = 7 * 24 * time.Hour
+)

@@ -1,0 +1,234 @@
+package azstore
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
+)
+
+// Describe returns the HTTP status and the storage code of an error, also of one inside a
+// table batch, whose outer status is 202 (paper row Q15). The service does not always send a
+// code. ok is false for errors that no reply caused, such as a refused connection.
+func Describe(err error) (status int, code string, ok bool) {
+	var reply *azcore.ResponseError
+	if !errors.As(err, &reply) {
+		return 0, "", false
+	}
+	if f, inside := BatchFailure(reply); inside {
+		return f.Status, f.Code, true
+	}
+	return reply.StatusCode, reply.ErrorCode, true
+}
+
+// Brief is the text of an error on one line, for people. Of what a service replied, which
+// the SDK prints whole, it has the status and the code.
+func Brief(err error) string {
+	text := err.Error()
+	var reply *azcore.ResponseError
+	if errors.As(err, &reply) {
+		status, code, _ := Describe(reply)
+		text = strings.ReplaceAll(text, reply.Error(), fmt.Sprintf("%d %s", status, cmp.Or(code, http.StatusText(status))))
+	}
+	return strings.Join(strings.Fields(text), " ")
+}
+
+// HasCode reports whether err carries one of the storage codes, which the SDK has in its
+// packages bloberror, queueerror and aztables.
+func HasCode[Code ~string](err error, codes ...Code) bool {
+	_, code, ok := Describe(err)
+	return ok && slices.Contains(codes, Code(code))
+}
+
+// IsNotFound reports a missing account part, blob, row or message: status 404.
+func IsNotFound(err error) bool { return hasStatus(err, http.StatusNotFound) }
+
+// IsConflict reports that something exists already or is leased: status 409.
+func IsConflict(err error) bool { return hasStatus(err, http.StatusConflict) }
+
+// IsPrecondition reports a stale ETag or lease: status 412.
+func IsPrecondition(err error) bool { return hasStatus(err, http.StatusPreconditionFailed) }
+
+// IsUnavailable reports that the service was busy or did not answer in time,
+// still so after the retries: 503, 429, 504, its OperationTimedOut, which is a
+// 500, ErrTryTimeout, or ErrNoToken. A partition that moves answers so (paper row T10).
+func IsUnavailable(err error) bool {
+	return errors.Is(err, ErrTryTimeout) || errors.Is(err, ErrNoToken) || HasCode(err, bloberror.OperationTimedOut) ||
+		hasStatus(err, http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusGatewayTimeout)
+}
+
+func hasStatus(err error, want ...int) bool {
+	status, _, ok := Describe(err)
+	return ok && slices.Contains(want, status)
+}
+
+// Service is one of the three services of an account. Each may fail alone.
+type Service string
+
+// The services.
+const (
+	Blobs  Service = "blob"
+	Queues Service = "queue"
+	Tables Service = "table"
+)
+
+// DependencyOf reports that err says nothing about the blob, the row or the message
+// that the call was about: the service or the network on the way to it failed.
+// These are calls without an answer, also because the caller's context ended, 5xx, 408, 429,
+// refused credentials (401 and 403) and a container, queue or table that is missing or being
+// deleted. A missing blob or row and a conflict are answers.
+func DependencyOf(err error) (Service, bool) {
+	if status, code, answered := Describe(err); answered {
+		return serviceOf(err), troubleAnswer(status, code)
+	}
+	var silent *unansweredError
+	if errors.As(err, &silent) {
+		return silent.service, true
+	}
+	return "", false
+}
+
+func troubleAnswer(status int, code string) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return true
+	case http.StatusNotFound:
+		return slices.Contains([]string{string(bloberror.ContainerNotFound), string(queueerror.QueueNotFound), string(aztables.TableNotFound)}, code)
+	case http.StatusConflict:
+		return strings.HasSuffix(code, "BeingDeleted")
+	}
+	return status >= http.StatusInternalServerError
+}
+
+// serviceOf returns which service answered.
+func serviceOf(err error) Service {
+	var reply *azcore.ResponseError
+	if errors.As(err, &reply) && reply.RawResponse != nil && reply.RawResponse.Request != nil {
+		if s, ok := reply.RawResponse.Request.Context().Value(serviceKey{}).(Service); ok {
+			return s
+		}
+	}
+	return Tables // only a transaction's answer stands alone
+}
+
+// unansweredError is the end of a call that brought no whole answer. It has the text of err,
+// which may quote a signed URL, without signatures. A reader of blobs reads on after it, as
+// after any net.Error.
+type unansweredError struct {
+	service Service
+	err     error
+}
+
+func (e *unansweredError) Error() string   { return Redact(e.err.Error()) }
+func (e *unansweredError) Unwrap() error   { return e.err }
+func (e *unansweredError) Timeout() bool   { return errors.Is(e.err, ErrTryTimeout) }
+func (e *unansweredError) Temporary() bool { return true }
+
+// BatchReply is the service's answer to one operation of a table batch.
+type BatchReply struct {
+	Status int
+	Code   string // storage code of a failure
+	ETag   string // of a written row
+	// Index is the operation that failed, counted from 0, or −1 when the service did not
+	// say. A failed batch has one reply, whatever its number of operations.
+	Index int
+}
+
+// BatchFailure returns the failed operation of a table batch. The service
+// answers a failed batch with status 202 and tells the truth only inside of the
+// multipart body (https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions).
+func BatchFailure(err error) (BatchReply, bool) {
+	var reply *azcore.ResponseError
+	if !errors.As(err, &reply) || reply.StatusCode != http.StatusAccepted || reply.RawResponse == nil {
+		return BatchReply{}, false
+	}
+	replies, _ := BatchReplies(reply.RawResponse)
+	i := slices.IndexFunc(replies, func(r BatchReply) bool { return r.Status >= http.StatusBadRequest })
+	if i < 0 {
+		return BatchReply{}, false
+	}
+	return replies[i], true
+}
+
+// statusLine begins each reply inside the reply to a table batch.
+const statusLine = "HTTP/1.1 "
+
+// BatchReplies reads the multipart body of the reply to a table batch. Its boundaries are
+// passed over, because Azurite's header does not always name them.
+func BatchReplies(resp *http.Response) (replies []BatchReply, _ error) {
+	body, err := runtime.Payload(resp)
+	if err != nil {
+		return nil, err
+	}
+	for _, text := range strings.Split(string(body), statusLine)[1:] {
+		reply, err := readBatchReply(statusLine + text)
+		if err != nil {
+			return nil, err
+		}
+		replies = append(replies, reply)
+	}
+	return replies, nil
+}
+
+func readBatchReply(text string) (BatchReply, error) {
+	resp, err := http.ReadResponse(bufio.NewReader(strings.NewReader(text)), nil)
+	if err != nil {
+		return BatchReply{}, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	r := BatchReply{Status: resp.StatusCode, ETag: resp.Header.Get("ETag"), Index: -1}
+	var failure struct {
+		Error struct {
+			Code    string
+			Message struct{ Value string }
+		} `json:"odata.error"`
+	}
+	if r.Status < http.StatusBadRequest || json.NewDecoder(resp.Body).Decode(&failure) != nil { // a boundary may follow
+		return r, nil
+	}
+	r.Code = failure.Error.Code
+	// "1:The specified entity already exists." names operation 1.
+	number, _, found := strings.Cut(failure.Error.Message.Value, ":")
+	if n, err := strconv.Atoi(number); found && err == nil {
+		r.Index = n
+	}
+	return r, nil
+}
+
+// signature matches a signed URL's "sig", also percent-encoded inside of another URL.
+var signature = regexp.MustCompile(`(?i)(^|[^a-z])sig(?:=|%3d)[^&\s"'<>\\)]*`)
+
+// accountKey matches the secret of a connection string.
+var accountKey = regexp.MustCompile(`(?i)\bAccountKey=[^;\s"']*`)
+
+// Redact returns text without the signatures of signed URLs and without account keys.
+// Anyone who holds such a URL may use it.
+func Redact(text string) string {
+	text = signature.ReplaceAllString(text, "${1}[signature removed]")
+	return accountKey.ReplaceAllString(text, "[account key removed]")
+}
+
+// RedactAttr is a slog.HandlerOptions.ReplaceAttr that applies Redact to strings
+// and errors.
+func RedactAttr(_ []string, a slog.Attr) slog.Attr {
+	switch v := a.Value.Any().(type) {
+	case string:
+		a.Value = slog.StringValue(Redact(v))
+	case error:
+		a.Value = slog.StringValue(Redact(v.Error()))
+	}
+	return a
+}

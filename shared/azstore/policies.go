@@ -1,0 +1,196 @@
+package azstore
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5" //nolint:gosec // the checksum of the protocol (Content-MD5), not a secret
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+)
+
+var tracer = otel.Tracer("azstore")
+
+type serviceKey struct{}
+
+// operation stands first in the pipeline of a service and sees each operation once, with
+// all its tries. It tells requests and errors without an answer which service they are for.
+type operation Service
+
+// Do implements policy.Policy.
+func (o operation) Do(req *policy.Request) (*http.Response, error) {
+	ctx, end := o.span(req)
+	resp, err := req.WithContext(context.WithValue(ctx, serviceKey{}, Service(o))).Next()
+	if err != nil {
+		err = &unansweredError{Service(o), err}
+	}
+	end(resp, err)
+	return resp, err
+}
+
+// span makes a span of an operation that belongs to a trace. The address is left out of it:
+// it may hold a signature, and titles of videos.
+func (o operation) span(req *policy.Request) (context.Context, func(*http.Response, error)) {
+	ctx, method := req.Raw().Context(), req.Raw().Method
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		return ctx, func(*http.Response, error) {}
+	}
+	ctx, span := tracer.Start(ctx, string(o)+" "+method, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
+		attribute.String("az.namespace", "Microsoft.Storage"), attribute.String("az.service", string(o)),
+		attribute.String("http.request.method", method), attribute.String("server.address", req.Raw().URL.Hostname()),
+	))
+	return ctx, func(resp *http.Response, err error) {
+		if resp != nil {
+			span.SetAttributes(attribute.Int("http.response.status_code", resp.StatusCode))
+			if code := resp.Header.Get("x-ms-error-code"); code != "" {
+				span.SetAttributes(attribute.String("error.type", code))
+			}
+		}
+		if err != nil {
+			span.SetStatus(codes.Error, err.Error())
+		}
+		span.End()
+	}
+}
+
+// tries stands behind the retryPolicy, counts every try and reads the time of its answer.
+type tries struct {
+	service Service
+	seen    func(Try) // may be nil
+	clock   *clock
+}
+
+// Do implements policy.Policy.
+func (t tries) Do(req *policy.Request) (*http.Response, error) {
+	counter := counterOf(req.Raw().Context())
+	try, begun := Try{Kind: Classify(t.service, req.Raw())}, time.Now()
+	counter.request(try.Kind, req.Raw().ContentLength)
+	if f, ok := req.Raw().Context().Value(onRequestKey{}).(func()); ok {
+		f()
+	}
+	resp, err := req.Next()
+	try.Took = time.Since(begun)
+	if resp != nil {
+		try.Status = resp.StatusCode
+	}
+	if t.seen != nil {
+		t.seen(try)
+	}
+	if err != nil || resp == nil {
+		return resp, err
+	}
+	if there, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+		t.clock.set(there, time.Now())
+	}
+	if _, buffered := resp.Body.(io.Seeker); counter != nil && buffered { // streamedBody counts the others
+		whole, err := runtime.Payload(resp)
+		counter.received(int64(len(whole)))
+		return resp, err
+	}
+	return resp, nil
+}
+
+// checksums sends the content of blobs and blocks with its MD5, so that the service refuses
+// what was changed on the way (paper row Q12).
+type checksums struct{}
+
+// Do implements policy.Policy.
+func (checksums) Do(req *policy.Request) (*http.Response, error) {
+	component := req.Raw().URL.Query().Get("comp")
+	body := req.Body()
+	if body == nil || req.Raw().Method != http.MethodPut || component != "" && component != "block" {
+		return req.Next()
+	}
+	sum := md5.New() //nolint:gosec // see the import
+	if _, err := io.Copy(sum, body); err != nil {
+		return nil, fmt.Errorf("read the body of a request: %w", err)
+	}
+	if err := req.RewindBody(); err != nil {
+		return nil, fmt.Errorf("rewind the body of a request: %w", err)
+	}
+	req.Raw().Header["Content-MD5"] = []string{base64.StdEncoding.EncodeToString(sum.Sum(nil))} // not canonical: the SDK signs it so
+	return req.Next()
+}
+
+// asciiRows sends rows with the escapes of JSON for all that is beyond ASCII. Azurite reads the
+// body of a request in pieces, and breaks a character that lies across two of them.
+type asciiRows struct{}
+
+// Do implements policy.Policy.
+func (asciiRows) Do(req *policy.Request) (*http.Response, error) {
+	kind := req.Raw().Header.Get("Content-Type")
+	if body := req.Body(); body != nil && strings.HasPrefix(kind, "application/json") {
+		text, err := io.ReadAll(body)
+		if err != nil {
+			return nil, fmt.Errorf("read the body of a request: %w", err)
+		}
+		if err := req.SetBody(streaming.NopCloser(bytes.NewReader(ascii(string(text)))), kind); err != nil {
+			return nil, fmt.Errorf("set the body of a request: %w", err)
+		}
+	}
+	return req.Next()
+}
+
+// ascii replaces the characters beyond ASCII in JSON by their escapes.
+func ascii(text string) []byte {
+	out := make([]byte, 0, len(text))
+	for _, unit := range utf16.Encode([]rune(text)) {
+		if unit < utf8.RuneSelf {
+			out = append(out, byte(unit))
+		} else {
+			out = fmt.Appendf(out, `\u%04x`, unit)
+		}
+	}
+	return out
+}
+
+// clock compares the service's clock with ours. Messages, rows and blobs have times of the
+// service, and a worker whose clock is wrong would take fresh work for old.
+type clock struct {
+	mu    sync.Mutex
+	ahead time.Duration // of ours
+	at    time.Time     // when that was found
+}
+
+const (
+	// clockSlack is what the clocks may differ by, and what a reply cannot tell: it says the
+	// time in whole seconds.
+	clockSlack = 2 * time.Second
+	// clockFor is how long a difference holds before a smaller one replaces it. A reply that
+	// came late makes the difference look smaller than it is.
+	clockFor = time.Minute
+)
+
+func (c *clock) set(there, here time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ahead := there.Sub(here.Truncate(time.Second))
+	if c.at.IsZero() || ahead > c.ahead || here.Sub(c.at) > clockFor {
+		c.ahead, c.at = ahead, here
+	}
+}
+
+// LocalTime converts a time of the service into one of this machine's clock, as far as
+// replies have told the difference. A difference of a second or two is not corrected.
+func (a *Account) LocalTime(there time.Time) time.Time {
+	a.clock.mu.Lock()
+	defer a.clock.mu.Unlock()
+	if a.clock.ahead.Abs() <= clockSlack || there.IsZero() {
+		return there
+	}
+	return there.Add(-a.clock.ahead)
+}

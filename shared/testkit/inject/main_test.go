@@ -1,9 +1,0 @@
-package inject_test
-
-import (
-	"testing"
-
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
-)
-
-func TestMain(m *testing.M) { azuritetest.Main(m) }
