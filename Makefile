@@ -4,7 +4,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .PHONY: help differential demo register up down check test test-all test-partitions lint fmt generate bench burst partition-stress soak soak-mutations mutations fuzz docs-check build images test-deploy scene scenario bootstrap fork clean
 
-MODULES := ./shared/... ./shared/azq/... ./shared/azstore/... ./webrole/... ./workerrole/... ./e2e/...
+MODULES := ./shared/... ./shared/azq/... ./shared/azstore/... ./webrole/... ./workerrole/... ./e2e/... ./examples/...
 export TESTFLAGS
 
 # Extra flags for every `go test`, such as -v or -run.
@@ -61,7 +61,7 @@ lint: ## gofmt, go vet, staticcheck, import directions, go.mod without go.work
 	@scripts/lint
 
 fmt: ## format the Go sources
-	gofmt -w docs shared webrole workerrole e2e
+	gofmt -w docs shared webrole workerrole e2e examples
 
 generate: ## regenerate what is generated: the API from docs/openapi.yaml, the page, quoted code and diagrams of docs/patterns
 	go generate $(MODULES)

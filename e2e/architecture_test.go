@@ -45,7 +45,7 @@ func in(importPath, tree string) bool {
 func goList(t *testing.T) []goPackage {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Name,Imports,TestImports,XTestImports,Deps",
-		"./shared/...", "./shared/azq/...", "./shared/azstore/...", "./webrole/...", "./workerrole/...", "./e2e/...")
+		"./shared/...", "./shared/azq/...", "./shared/azstore/...", "./webrole/...", "./workerrole/...", "./e2e/...", "./examples/...")
 	cmd.Dir = ".."
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -77,7 +77,10 @@ func TestArchitectureImportsPointOneWay(t *testing.T) {
 		except  string // a tree inside it that may, or ""
 		imports func(string) bool
 	}{
-		{"shared never imports a role", "shared", "", tree("webrole", "workerrole", "e2e")},
+		{"shared never imports a role", "shared", "", tree("webrole", "workerrole", "e2e", "examples")},
+		{"an example needs the libraries only", "examples", "", func(path string) bool {
+			return strings.HasPrefix(path, root) && !tree("shared/azstore", "shared/azq", "examples")(path)
+		}},
 		{"roles never import each other", "webrole", "", tree("workerrole", "e2e")},
 		{"roles never import each other", "workerrole", "", tree("webrole", "e2e")},
 		{"the domain's words use the standard library only", "shared/video", "", func(path string) bool {
@@ -182,7 +185,7 @@ func TestArchitectureLongFunctionsSayWhy(t *testing.T) {
 	t.Parallel()
 	const most = 60
 	seen := 0
-	eachSource(t, []string{"shared", "webrole", "workerrole", "e2e"}, func(_ string, file *ast.File, at func(token.Pos) token.Position) {
+	eachSource(t, []string{"shared", "webrole", "workerrole", "e2e", "examples"}, func(_ string, file *ast.File, at func(token.Pos) token.Position) {
 		for _, decl := range file.Decls {
 			f, ok := decl.(*ast.FuncDecl)
 			if !ok {

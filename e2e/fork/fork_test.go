@@ -40,7 +40,7 @@ func TestRenamedCopyHasOneName(t *testing.T) {
 	azuritetest.Slow(t, "copies the repository")
 	tree := renamedCopy(t)
 	oldNameIsGone(t, tree)
-	if out := run(t, tree, "gofmt", "-l", "shared", "webrole", "workerrole", "e2e"); out != "" {
+	if out := run(t, tree, "gofmt", "-l", "shared", "webrole", "workerrole", "e2e", "examples"); out != "" {
 		t.Errorf("gofmt would change\n%s", out)
 	}
 }

@@ -185,7 +185,7 @@ func failures(p part) (lines []string) {
 
 // short is a package's path as `go test` takes it in this repository.
 func short(path string) string {
-	for _, module := range []string{"shared", "webrole", "workerrole", "e2e"} {
+	for _, module := range []string{"shared", "webrole", "workerrole", "e2e", "examples"} {
 		if i := strings.Index(path, "/"+module); i >= 0 {
 			return "." + path[i:]
 		}

@@ -15,7 +15,10 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore"
 )
 
-// What an operation of a transaction does to its row. OpReplace, OpMerge and OpDelete want
+// OpKind is what an operation of a transaction does to its row.
+type OpKind = aztables.TransactionType
+
+// The kinds. OpReplace, OpMerge and OpDelete want
 // the row to exist, in the version Op.IfMatch if that is set.
 const (
 	OpInsert  = aztables.TransactionTypeAdd           // the row must not exist
@@ -27,7 +30,7 @@ const (
 
 // Op is one operation of a transaction.
 type Op struct {
-	Kind    aztables.TransactionType
+	Kind    OpKind
 	Entity  Entity // of a delete, the keys count only
 	IfMatch string // ETag; "" or AnyETag: any version
 }
