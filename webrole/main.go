@@ -16,6 +16,7 @@ import (
 	"github.com/cutroom/cutroom/shared/apikeys"
 	"github.com/cutroom/cutroom/shared/audit"
 	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azq/azqops"
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
@@ -100,7 +101,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 		Races: registrations.New(account), Views: views.New(account),
 		Workers: register, Keys: keys, Trail: trail, Queues: queues, Board: shown, Prices: cfg.Prices, Links: cfg.Links,
 		Unreadable: tablestore.OpenUnreadable(account),
-		OpenQueue:  func(spec azq.Spec) *azq.Queue { return azq.Open(account, spec) },
+		Desk:       azqops.New(account, queues),
 	})
 	if err != nil {
 		return nil, err

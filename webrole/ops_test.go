@@ -32,11 +32,11 @@ func TestQueuesAreOperated(t *testing.T) {
 	s := startOps(t, nil)
 	v := s.create(map[string]any{})
 	s.call(http.MethodPut, "/videos/"+v.Id+"/content", movie(100)).want(t, http.StatusAccepted, "")
-	if q := s.queue("probe"); q.Length != 1 || q.Paused || q.VisibilitySeconds != 60 || q.Pool == nil {
+	if q := s.queue("probe"); q.Length != 1 || q.Paused || q.VisibilitySeconds != 60 || q.Pool == "" {
 		t.Errorf("probe: %+v", q)
 	}
 	seen := decode[api.MessageList](t, s.call(http.MethodGet, "/ops/queues/probe/messages", nil), http.StatusOK)
-	if len(seen.Items) != 1 || *seen.Items[0].Type != "cutroom.work.probe.v1" || *seen.Items[0].Subject != v.Id || seen.Items[0].DequeueCount != 0 {
+	if len(seen.Items) != 1 || seen.Items[0].Type != "cutroom.work.probe.v1" || seen.Items[0].Subject != v.Id || seen.Items[0].DequeueCount != 0 {
 		t.Errorf("peeked %+v", seen.Items)
 	}
 	for range 2 {

@@ -139,7 +139,7 @@ func (qs *Queues) ListPoison(ctx context.Context, limit int, token string) ([]Po
 	var found []Poisoned
 	query := tablestore.Query{PageSize: int32(min(max(limit, 1), 1000)), Class: tablestore.Scan, Read: tablestore.Into(&found, readPoison)}
 	_, next, err := qs.poison.Page(ctx, query, token)
-	if err != nil {
+	if err != nil && !azstore.HasCode(err, aztables.TableNotFound) {
 		return nil, "", fmt.Errorf("list poisoned items: %w", err)
 	}
 	return found, next, nil

@@ -96,6 +96,13 @@ func (q *Queue) Resume(ctx context.Context) error {
 	return q.publish(ctx, func(p *Policy) { p.Paused = false })
 }
 
+// SetVisibility publishes a visibility timeout for every role: whole seconds (rounded up) from 1 s
+// to 7 days, or 0 for the declared one. What a lease has already stays. Safe to repeat;
+// [Queue.Tune] goes on from it (paper row Q16d).
+func (q *Queue) SetVisibility(ctx context.Context, d time.Duration) error {
+	return q.publish(ctx, func(p *Policy) { p.Visibility = time.Duration(seconds(d)) * time.Second })
+}
+
 // adopt makes p the policy in force unless it is older.
 func (q *Queue) adopt(p Policy) {
 	q.mu.Lock()
@@ -160,7 +167,10 @@ const (
 func (q *Queue) lockPolicy(ctx context.Context) (lock *blobstore.BlobLease, held time.Time, err error) {
 	for {
 		held = time.Now()
-		lock, err = q.blobs.AcquireLease(ctx, ControlContainer, "queue-policy/"+q.spec.Name, policyLease)
+		err = q.creating(ctx, func() (err error) {
+			lock, err = q.blobs.AcquireLease(ctx, ControlContainer, "queue-policy/"+q.spec.Name, policyLease)
+			return err
+		})
 		if !errors.Is(err, blobstore.ErrLeaseTaken) {
 			return lock, held, err
 		}

@@ -19,8 +19,8 @@ func TestTypesOfTheDomainHaveTheMembersOfTheDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, value := range map[string]any{
-		"AuditEntry": AuditEntry{}, "Facet": Facet{}, "Facets": Facets{}, "Failure": Failure{}, "Key": Key{}, "Poison": Poison{},
-		"Progress": Progress{}, "Race": Race{}, "Refusal": Refusal{}, "SearchWords": SearchWords{}, "UnreadableRow": UnreadableRow{}, "Views": Views{},
+		"AuditEntry": AuditEntry{}, "Facet": Facet{}, "Facets": Facets{}, "Failure": Failure{}, "Key": Key{}, "Message": Message{},
+		"Poison": Poison{}, "Progress": Progress{}, "Queue": Queue{}, "Race": Race{}, "Refusal": Refusal{}, "SearchWords": SearchWords{}, "UnreadableRow": UnreadableRow{}, "Views": Views{},
 	} {
 		want := slices.Sorted(maps.Keys(document.Components.Schemas[name].Value.Properties))
 		if diff := cmp.Diff(want, members(reflect.TypeOf(value))); diff != "" {

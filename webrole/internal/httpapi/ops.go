@@ -5,14 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/gin-gonic/gin"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/cutroom/cutroom/shared/apikeys"
-	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/visible"
@@ -27,110 +24,27 @@ import (
 // workerMemory is how long a silent worker stays listed.
 const workerMemory = 10 * time.Minute
 
-// allQueues opens every queue and the poison queue beside it, in order.
-func (s *Server) allQueues() (all []*azq.Queue) {
-	for _, spec := range s.Queues.Specs() {
-		all = append(all, s.Queues.Queue(spec.Name))
-		if spec.Lane() == 0 { // the poison of other lanes goes there, too
-			// Visibility is that of the queue: it is what a redriven item gets.
-			all = append(all, s.OpenQueue(azq.Spec{Name: azq.PoisonName(spec.Name), Visibility: spec.Visibility}))
-		}
-	}
-	return all
-}
+// operate leaves a request to the library's handler, behind the checks of this API.
+func (s *Server) operate(c *gin.Context) { s.desk.ServeHTTP(c.Writer, c.Request) }
 
-func isPoison(q *azq.Queue) bool { return q.Spec().Pool == "" }
+// ListQueues implements GET /ops/queues.
+func (s *Server) ListQueues(c *gin.Context) { s.operate(c) }
 
-// ListQueues implements GET /ops/queues: one request per queue reads length and
-// policy together (paper rows Q4 and Q10).
-func (s *Server) ListQueues(c *gin.Context) {
-	items := make([]api.Queue, len(s.queues))
-	group, ctx := errgroup.WithContext(c.Request.Context())
-	for i, q := range s.queues {
-		group.Go(func() error {
-			state, err := q.Length(ctx)
-			items[i] = api.Queue{
-				Name: q.Name(), Length: state.Length, Paused: state.Policy.Paused,
-				VisibilitySeconds: q.Visibility().Seconds(), Pool: api.Some(q.Spec().Pool), Poison: isPoison(q),
-			}
-			if azq.IsMissing(err) {
-				return nil
-			}
-			return err
-		})
-	}
-	err := group.Wait()
-	reply(c, http.StatusOK, api.QueueList{Items: items}, err)
-}
-
-// queue is one that we declare.
-func (s *Server) queue(name string) (*azq.Queue, error) {
-	i := slices.IndexFunc(s.queues, func(q *azq.Queue) bool { return q.Name() == name })
-	if i < 0 {
-		return nil, problem.New(problem.QueueNotFound, "There is no such queue.")
-	}
-	return s.queues[i], nil
-}
-
-// onQueue runs an operation on a queue that we declare.
-func (s *Server) onQueue(c *gin.Context, name string, do func(*azq.Queue, context.Context) error) {
-	q, err := s.queue(name)
-	if err == nil {
-		err = do(q, c.Request.Context())
-	}
-	reply(c, http.StatusNoContent, nil, err)
-}
-
-// ClearQueue implements POST /ops/queues/{queue}/clear, for all lanes when it is
-// asked of lane 0. Work that a row promises comes back with the reconciler.
-func (s *Server) ClearQueue(c *gin.Context, queue api.QueueName) {
-	s.onQueue(c, queue, func(q *azq.Queue, ctx context.Context) error {
-		if isPoison(q) {
-			return q.Clear(ctx)
-		}
-		return s.Queues.Clear(ctx, queue)
-	})
-}
+// ClearQueue implements POST /ops/queues/{queue}/clear. Work that a row promises comes back
+// with the reconciler.
+func (s *Server) ClearQueue(c *gin.Context, _ api.QueueName) { s.operate(c) }
 
 // PauseQueue implements POST /ops/queues/{queue}/pause.
-func (s *Server) PauseQueue(c *gin.Context, queue api.QueueName) {
-	s.onQueue(c, queue, (*azq.Queue).Pause)
-}
+func (s *Server) PauseQueue(c *gin.Context, _ api.QueueName) { s.operate(c) }
 
 // ResumeQueue implements POST /ops/queues/{queue}/resume.
-func (s *Server) ResumeQueue(c *gin.Context, queue api.QueueName) {
-	s.onQueue(c, queue, (*azq.Queue).Resume)
-}
+func (s *Server) ResumeQueue(c *gin.Context, _ api.QueueName) { s.operate(c) }
 
 // PeekQueue implements GET /ops/queues/{queue}/messages.
-func (s *Server) PeekQueue(c *gin.Context, queue api.QueueName, params api.PeekQueueParams) {
-	q, err := s.queue(queue)
-	var seen []azq.Peeked
-	if err == nil {
-		seen, err = q.Peek(c.Request.Context(), params.Limit)
-	}
-	reply(c, http.StatusOK, api.MessageList{Items: api.Each(seen, publicMessage)}, err)
-}
-
-func publicMessage(p azq.Peeked) api.Message {
-	m := api.Message{Id: p.MessageID, DequeueCount: p.DequeueCount, InsertedAt: api.Some(p.Inserted)}
-	if p.Err != nil {
-		m.Error = new(p.Err.Error())
-	}
-	if p.Item.ID == "" {
-		return m
-	}
-	m.Type, m.Subject = new(p.Item.Type()), new(p.Item.Subject)
-	m.Failures, m.LastError = new(p.Item.Failures), api.Some(p.Item.LastError)
-	m.Data = p.Item.Data
-	return m
-}
+func (s *Server) PeekQueue(c *gin.Context, _ api.QueueName, _ api.PeekQueueParams) { s.operate(c) }
 
 // ListPoison implements GET /ops/poison.
-func (s *Server) ListPoison(c *gin.Context, params api.ListPoisonParams) {
-	found, next, err := s.Queues.ListPoison(c.Request.Context(), params.Limit, params.PageToken)
-	reply(c, http.StatusOK, api.PoisonList{Items: list(found), NextPageToken: api.Some(next)}, err)
-}
+func (s *Server) ListPoison(c *gin.Context, _ api.ListPoisonParams) { s.operate(c) }
 
 // RedrivePoison implements POST /ops/poison/{poisonId}/redrive. A step whose
 // failure failed its video would find itself unwanted, so the video is taken up

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -18,6 +19,7 @@ import (
 	"github.com/cutroom/cutroom/shared/apikeys"
 	"github.com/cutroom/cutroom/shared/audit"
 	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azq/azqops"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/catalog"
@@ -58,9 +60,7 @@ type Parts struct {
 	Board   *board.Board
 
 	Unreadable *tablestore.UnreadableRows
-
-	// OpenQueue opens the poison queues, which only the operator's routes use.
-	OpenQueue func(azq.Spec) *azq.Queue
+	Desk       *azqops.Desk // of Queues
 }
 
 // Server implements api.ServerInterface. It is safe for concurrent use and keeps nothing
@@ -70,7 +70,7 @@ type Server struct {
 	doc       *openapi3.T
 	snapshots *recent.Cache[video.ID, snapshot]
 	asked     *recent.Memory[workflow.Key, bool] // parts that viewers went to
-	queues    []*azq.Queue
+	desk      http.Handler                       // of queues and their poison
 }
 
 var _ api.ServerInterface = (*Server)(nil)
@@ -82,7 +82,7 @@ func New(p Parts) (*Server, error) {
 		return nil, fmt.Errorf("read the API's document: %w", err)
 	}
 	s := &Server{Parts: p, doc: doc, snapshots: newSnapshots(p.Videos), asked: recent.NewMemory[workflow.Key, bool](maxSeekRequests, askAgainAfter)}
-	s.queues = s.allQueues()
+	s.desk = http.StripPrefix(Base+"/ops", p.Desk.Routes(problem.Write))
 	return s, nil
 }
 

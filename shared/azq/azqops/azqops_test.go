@@ -1,0 +1,244 @@
+package azqops_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azq/azqops"
+	"github.com/cutroom/cutroom/shared/azq/azqtest"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+)
+
+func TestMain(m *testing.M) { azuritetest.Main(m) }
+
+var mail = azq.Spec{Name: "mail", Steps: []string{"letter"}, Pool: "light", Laned: true, Visibility: 20 * time.Second}
+
+// desks are what a program that declares its queues has, and what the command has.
+func desks(t *testing.T) map[string]*azqops.Desk {
+	a := azuritetest.Account(t)
+	declared := azqops.New(a, azqtest.Open(t, a, mail))
+	return map[string]*azqops.Desk{"declared": declared, "discovered": discover(t, a)}
+}
+
+func discover(t *testing.T, a *azstore.Account) *azqops.Desk {
+	t.Helper()
+	d, err := azqops.Discover(t.Context(), a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// ask sends a request to a handler and reads the answer as a T.
+func ask[T any](t *testing.T, h http.Handler, request, body string, status int) (answer T) {
+	t.Helper()
+	method, path, _ := strings.Cut(request, " ")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body)))
+	if w.Code != status {
+		t.Fatalf("%s: %d %s", request, w.Code, w.Body)
+	}
+	if err := json.NewDecoder(w.Body).Decode(&answer); err != nil && !errors.Is(err, io.EOF) {
+		t.Fatalf("%s: %v", request, err)
+	}
+	return answer
+}
+
+type list[T any] struct{ Items []T }
+
+func queueNamed(t *testing.T, h http.Handler, name string) azqops.Queue {
+	t.Helper()
+	for _, q := range ask[list[azqops.Queue]](t, h, "GET /queues", "", 200).Items {
+		if q.Name == name {
+			return q
+		}
+	}
+	t.Fatalf("queue %s is not listed", name)
+	return azqops.Queue{}
+}
+
+// What the handler does to queues it says of them afterwards.
+func TestQueuesAreOperated(t *testing.T) {
+	t.Parallel()
+	for name, desk := range desks(t) {
+		h := desk.Handler()
+		var got struct{ ID string }
+		for i := range 2 {
+			got = ask[struct{ ID string }](t, h, "POST /queues/mail/messages", fmt.Sprintf(
+				`{"kind": "letter", "namespace": "shop", "id": "welcome-%d", "subject": "customer-7", "data": {"to": "Ada"}}`, i), 201)
+		}
+		seen := ask[list[azqops.Message]](t, h, "GET /queues/mail/messages?limit=1", "", 200).Items
+		if got.ID != "welcome-1" || len(seen) != 1 || seen[0].Content == nil || seen[0].Type != "shop.work.letter.v1" ||
+			seen[0].Subject != "customer-7" || string(seen[0].Data) != `{"to":"Ada"}` || time.Since(seen[0].InsertedAt) > time.Minute {
+			t.Errorf("%s: sent %s, seen %+v", name, got.ID, seen)
+		}
+		for range 2 { // each is safe to repeat
+			ask[struct{}](t, h, "POST /queues/mail/pause", "", 204)
+			ask[struct{}](t, h, "POST /queues/mail/visibility?seconds=90", "", 204)
+		}
+		want := azqops.Queue{Name: "mail", Length: 2, VisibilitySeconds: 90, Paused: true, Pool: queueNamed(t, h, "mail").Pool}
+		if q := queueNamed(t, h, "mail"); q != want || (q.Pool == "light") != (name == "declared") {
+			t.Errorf("%s: paused: %+v", name, q)
+		}
+		ask[struct{}](t, h, "POST /queues/mail/resume", "", 204)
+		ask[struct{}](t, h, "POST /queues/mail/visibility?seconds=0", "", 204)
+		ask[struct{}](t, h, "POST /queues/mail/messages", `{"kind": "letter", "delaySeconds": 60}`, 201)
+		ask[struct{}](t, h, "POST /queues/mail/clear", "", 204)
+		if q := queueNamed(t, h, "mail"); q.Length != 0 || q.Paused || q.VisibilitySeconds != map[string]float64{"declared": 20}[name] {
+			t.Errorf("%s: resumed and cleared: %+v", name, q)
+		}
+		if q := queueNamed(t, h, "mail-poison"); !q.Poison || q.Pool != "" {
+			t.Errorf("%s: %+v", name, q)
+		}
+	}
+}
+
+// Lanes have the policy of lane 0 also in the first list of a process.
+func TestLanesArePausedInTheFirstList(t *testing.T) {
+	t.Parallel()
+	a := azuritetest.Account(t)
+	queues := azqtest.Open(t, a, mail)
+	if err := queues.Queue("mail").Pause(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 { // the answers come in any order
+		declared := azqops.New(a, azq.OpenAll(a, []azq.Spec{mail}))
+		for _, desk := range []*azqops.Desk{declared, discover(t, a)} {
+			if q := queueNamed(t, desk.Handler(), azq.LaneName("mail", 3)); !q.Paused {
+				t.Fatalf("%+v", q)
+			}
+		}
+	}
+}
+
+// An item that is poison is sent to its queue again, by its id, and a worker does it.
+func TestPoisonIsRedriven(t *testing.T) {
+	t.Parallel()
+	a := azuritetest.Account(t)
+	queues := azqtest.Open(t, a, mail)
+	handler := &azqtest.Recorder{}
+	handler.Next = func(context.Context, *azq.Job) error {
+		if len(handler.IDs()) == 1 {
+			return azq.Permanent(errors.New("no such address"))
+		}
+		return nil
+	}
+	azqtest.Start(t, queues, map[string]azq.Handler{"letter": handler})
+	h := discover(t, a).Handler()
+	ask[struct{}](t, h, "POST /queues/mail/messages", `{"kind": "letter", "id": "welcome", "data": {"to": "Ada"}}`, 201)
+	azqtest.WaitPoison(t, queues, 1)
+	found := ask[list[azq.Poisoned]](t, h, "GET /poison", "", 200).Items
+	if len(found) != 1 || found[0].Queue != "mail" || !strings.Contains(found[0].Reason, "no such address") {
+		t.Fatalf("poison %+v", found)
+	}
+	ask[struct{}](t, h, "POST /poison/"+found[0].ID+"/redrive", "", 202)
+	azqtest.WaitEmpty(t, queues.Queue("mail"))
+	if left := ask[list[azq.Poisoned]](t, h, "GET /poison", "", 200).Items; left == nil || len(left) != 0 || len(handler.IDs()) != 2 {
+		t.Errorf("poison %+v, handled %v", left, handler.IDs())
+	}
+	if got := ask[struct{ Code string }](t, h, "POST /poison/"+found[0].ID+"/redrive", "", 404); got.Code != "poison_not_found" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Errors are problems with a code.
+func TestErrorsAreProblems(t *testing.T) {
+	t.Parallel()
+	a := azuritetest.Account(t) // where nothing was created
+	h := azqops.New(a, azq.OpenAll(a, []azq.Spec{mail})).Handler()
+	for request, want := range map[string]string{
+		"POST /queues/post/pause":                                                   "404 queue_not_found",
+		"GET /queues/post/messages":                                                 "404 queue_not_found",
+		"POST /queues/post/messages {}":                                             "404 queue_not_found",
+		"GET /queues/mail/messages":                                                 "404 queue_not_found",
+		"GET /queues/mail/messages?limit=33":                                        "400 invalid_request",
+		"POST /queues/mail/messages {":                                              "400 invalid_request",
+		"POST /queues/mail/messages {\"kind\":\"No!\"}":                             "400 invalid_request",
+		"POST /queues/mail/messages {\"kind\":\"letter\",\"namespace\":\"A Shop\"}": "400 invalid_request",
+		"POST /queues/mail/visibility":                                              "400 invalid_request",
+		"POST /queues/mail/visibility?seconds=1e9":                                  "400 invalid_request",
+		"GET /poison?pageToken=forged":                                              "400 invalid_page_token",
+		"POST /poison/mail~7/redrive":                                               "404 poison_not_found",
+		"GET /queues/mail/pause":                                                    "404 not_found",
+		"GET /elsewhere":                                                            "404 not_found",
+	} {
+		method, rest, _ := strings.Cut(request, " ")
+		path, body, _ := strings.Cut(rest, " ")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body)))
+		var p struct {
+			Type, Title, Detail, Code string
+			Status                    int
+		}
+		err := json.Unmarshal(w.Body.Bytes(), &p)
+		if got := fmt.Sprint(w.Code, " ", p.Code); err != nil || got != want || p.Status != w.Code || p.Type == "" || p.Title == "" || p.Detail == "" ||
+			w.Header().Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s: want %s, got %s %v", request, want, w.Body, w.Header())
+		}
+	}
+	foreign := httptest.NewRequestWithContext(t.Context(), "POST", "/queues/mail/clear", nil)
+	foreign.Header.Set("Sec-Fetch-Site", "cross-site")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, foreign)
+	if w.Code != 403 || !strings.Contains(w.Body.String(), `"cross_origin"`) {
+		t.Errorf("a foreign page: %d %s", w.Code, w.Body)
+	}
+}
+
+// A queue of an account is a lane if it shares the poison queue of another.
+func TestDiscover(t *testing.T) {
+	t.Parallel()
+	a := azuritetest.Account(t)
+	azqtest.Open(t, a, mail, azq.Spec{Name: "mail-7"}, azq.Spec{Name: "plain"})
+	if err := a.Ensure(t.Context(), nil, []string{"foreign", "foreign-1", "gone-poison"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	specs, err := azq.Discover(t.Context(), a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range specs {
+		got = append(got, fmt.Sprint(s.Name, ":", s.Base(), ":", s.Lane()))
+	}
+	want := "foreign:foreign:0 foreign-1:foreign-1:0 gone-poison:gone-poison:0 mail:mail:0 mail-1:mail:1 mail-2:mail:2 mail-3:mail:3 " +
+		"mail-7:mail-7:0 plain:plain:0"
+	if strings.Join(got, " ") != want {
+		t.Errorf("got  %v\nwant %s", got, want)
+	}
+}
+
+// A queue of another program is operated, too, though the account has nothing else of ours.
+func TestForeignQueuesAreOperated(t *testing.T) {
+	t.Parallel()
+	a := azuritetest.Account(t)
+	if err := a.Ensure(t.Context(), nil, []string{"foreign"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	desk := discover(t, a)
+	if found, err := desk.Queues(t.Context()); err != nil || len(found) != 1 || found[0] != (azqops.Queue{Name: "foreign"}) {
+		t.Errorf("%+v, %v", found, err)
+	}
+	if found, _, err := desk.Poison(t.Context(), 10, ""); err != nil || len(found) != 0 {
+		t.Errorf("poison %+v, %v", found, err)
+	}
+	azqtest.SendText(t, a, "foreign", "<order/>")
+	seen, err := desk.Peek(t.Context(), "foreign", 1)
+	if err != nil || len(seen) != 1 || seen[0].Error == "" || seen[0].Content != nil {
+		t.Errorf("%+v, %v", seen, err)
+	}
+	ask[struct{}](t, desk.Handler(), "POST /queues/foreign/pause", "", 204)
+	if q := queueNamed(t, desk.Handler(), "foreign"); !q.Paused || q.Length != 1 {
+		t.Errorf("%+v", q)
+	}
+}
