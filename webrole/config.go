@@ -15,9 +15,9 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore"
-	"github.com/cutroom/cutroom/shared/azstore/settings"
 	"github.com/cutroom/cutroom/shared/logging"
 	"github.com/cutroom/cutroom/shared/price"
+	"github.com/cutroom/cutroom/shared/settings"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/access"
@@ -122,7 +122,7 @@ func loadConfig(getenv func(string) string) (config, error) {
 	cfg.DrainDelay = env.Duration("WEBROLE_DRAIN_DELAY", delay, 0, time.Minute)
 	_, log := logging.New(io.Discard, getenv) // main has it
 	var storage error
-	cfg.Storage, storage = azstore.ConfigFromEnv(getenv)
+	cfg.Storage, storage = azstore.ConfigFromEnv(getenv, "CUTROOM")
 	cfg.check(func(name, format string, args ...any) { env.Bad(name, fmt.Errorf(format, args...)) })
 	return cfg, errors.Join(env.Err(), log, storage)
 }

@@ -17,8 +17,8 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore"
-	"github.com/cutroom/cutroom/shared/azstore/settings"
 	"github.com/cutroom/cutroom/shared/logging"
+	"github.com/cutroom/cutroom/shared/settings"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/workerrole/internal/sandbox"
 )
@@ -83,7 +83,7 @@ func loadConfig(getenv func(string) string) (config, error) {
 	}
 	_, log := logging.New(io.Discard, getenv) // main has it
 	var storage, mode error
-	cfg.Storage, storage = azstore.ConfigFromEnv(getenv)
+	cfg.Storage, storage = azstore.ConfigFromEnv(getenv, "CUTROOM")
 	cfg.Queues = settings.Parse(&env, "CUTROOM_VISIBILITY", func(text string) ([]azq.Spec, error) {
 		return azq.WithVisibility(workflow.Specs, text)
 	})

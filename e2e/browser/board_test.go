@@ -269,17 +269,7 @@ type crowd struct {
 // openAccount is the way to a stack's storage beside its roles.
 func openAccount(t *testing.T, s *stack.Stack) *azstore.Account {
 	t.Helper()
-	connection := s.ConnectionString()
-	cfg, err := azstore.ConfigFromEnv(func(name string) string {
-		if name == "AZURE_STORAGE_CONNECTION_STRING" {
-			return connection
-		}
-		return ""
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	account, err := azstore.Open(cfg)
+	account, err := azstore.Open(azstore.Config{ConnectionString: s.ConnectionString()})
 	if err != nil {
 		t.Fatal(err)
 	}

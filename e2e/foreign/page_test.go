@@ -65,7 +65,7 @@ func TestTheProgramOfThePageRuns(t *testing.T) {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 
-	letters := start(t, []string{"CUTROOM_PREFIX=" + a.Prefix()}, filepath.Join(dir, "letters"))
+	letters := start(t, []string{"LETTERS_PREFIX=" + a.Prefix()}, filepath.Join(dir, "letters"))
 	letters.says(t, "Dear Ada")
 	azqtest.WaitEmpty(t, azq.Open(a, azq.Spec{Name: "mail"}))
 	letters.stop(t, syscall.SIGINT)

@@ -162,7 +162,7 @@ func (b *bench) attach(s *stack.Stack) error {
 			return s.ConnectionString()
 		}
 		return s.Getenv(name)
-	})
+	}, "CUTROOM")
 	if err != nil {
 		return fmt.Errorf("open the lab: %w", err)
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/cutroom/cutroom/shared/azstore/azurite"
-	"github.com/cutroom/cutroom/shared/azstore/settings"
+	"github.com/cutroom/cutroom/shared/settings"
 )
 
 // FromEnv returns the options of `make demo` and `make up`: the environment of this

@@ -8,14 +8,14 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-
-	"github.com/cutroom/cutroom/shared/azstore/settings"
 )
 
 // DevelopmentStorage is the connection string that means "Azurite on this host".
@@ -96,52 +96,115 @@ func (c Config) resolve() (ends endpoints, _ error) {
 	return ends, errors.Join(errs[:]...)
 }
 
-// ConfigFromEnv reads the configuration through getenv. One error lists every bad variable.
+// OpenFromEnv opens the account that the environment of this process names: see [ConfigFromEnv].
+func OpenFromEnv(program string) (*Account, error) {
+	cfg, err := ConfigFromEnv(os.Getenv, program)
+	if err != nil {
+		return nil, fmt.Errorf("open storage account: %w", err)
+	}
+	return Open(cfg)
+}
+
+// ConfigFromEnv reads the configuration through getenv, such as os.Getenv; what is empty
+// counts as unset. The program's own variables begin with its name, here LETTERS; without a
+// name it has none. One error lists every bad variable.
 //
 //	AZURE_STORAGE_CONNECTION_STRING   default UseDevelopmentStorage=true
 //	AZURE_STORAGE_ACCOUNT             instead of a connection string: use DefaultAzureCredential
 //	AZURE_STORAGE_ENDPOINT_SUFFIX     default core.windows.net; with AZURE_STORAGE_ACCOUNT only
 //	AZURITE_BLOB_PORT, AZURITE_QUEUE_PORT, AZURITE_TABLE_PORT   default 10000, 10001, 10002
-//	CUTROOM_PREFIX                    default empty
-//	CUTROOM_RETRY_STRATEGY            none, fixed, exponential (default)
-//	CUTROOM_RETRY_MAX                 retries after the first try, 0 to 20; default 5
-//	CUTROOM_RETRY_DELAY               z, 1ms to 10m; default 500ms
-//	CUTROOM_RETRY_MIN_DELAY           zmin, 0 to 10m; default 100ms
-//	CUTROOM_RETRY_MAX_DELAY           cap, 1ms to 30m; default 8s
-//	CUTROOM_TRY_TIMEOUT               first try's time-out, 100ms to 10m; default 30s
-func ConfigFromEnv(getenv func(string) string) (Config, error) {
-	env := settings.Reader{Getenv: getenv}
-	check := func(name string, part Config) {
-		_, err := part.resolve()
-		env.Bad(name, err)
-	}
+//	LETTERS_PREFIX                    default empty
+//	LETTERS_RETRY_STRATEGY            none, fixed, exponential (default)
+//	LETTERS_RETRY_MAX                 retries after the first try, 0 to 20; default 5
+//	LETTERS_RETRY_DELAY               z, 1ms to 10m; default 500ms
+//	LETTERS_RETRY_MIN_DELAY           zmin, 0 to 10m; default 100ms
+//	LETTERS_RETRY_MAX_DELAY           cap, 1ms to 30m; default 8s
+//	LETTERS_TRY_TIMEOUT               first try's time-out, 100ms to 10m; default 30s
+func ConfigFromEnv(getenv func(string) string, program string) (Config, error) {
+	env := environment{getenv: getenv, program: program}
 	c := Config{
-		ConnectionString: getenv("AZURE_STORAGE_CONNECTION_STRING"),
-		Account:          getenv("AZURE_STORAGE_ACCOUNT"),
-		EndpointSuffix:   getenv("AZURE_STORAGE_ENDPOINT_SUFFIX"),
-		Prefix:           getenv("CUTROOM_PREFIX"),
+		ConnectionString: env.get("AZURE_STORAGE_CONNECTION_STRING"),
+		Account:          env.get("AZURE_STORAGE_ACCOUNT"),
+		EndpointSuffix:   env.get("AZURE_STORAGE_ENDPOINT_SUFFIX"),
+		Prefix:           env.get("_PREFIX"),
 		Retry: Retry{
-			Strategy:   Strategy(env.Text("CUTROOM_RETRY_STRATEGY", string(DefaultRetry.Strategy))),
-			MaxRetries: env.Int("CUTROOM_RETRY_MAX", DefaultRetry.MaxRetries, 0, maxRetries),
-			Delay:      env.Duration("CUTROOM_RETRY_DELAY", DefaultRetry.Delay, time.Millisecond, 10*time.Minute),
-			MinDelay:   env.Duration("CUTROOM_RETRY_MIN_DELAY", DefaultRetry.MinDelay, 0, 10*time.Minute),
-			MaxDelay:   env.Duration("CUTROOM_RETRY_MAX_DELAY", DefaultRetry.MaxDelay, time.Millisecond, 30*time.Minute),
-			TryTimeout: env.Duration("CUTROOM_TRY_TIMEOUT", DefaultRetry.TryTimeout, 100*time.Millisecond, 10*time.Minute),
+			Strategy:   Strategy(cmp.Or(env.get("_RETRY_STRATEGY"), string(DefaultRetry.Strategy))),
+			MaxRetries: env.number("_RETRY_MAX", DefaultRetry.MaxRetries, 0, maxRetries),
+			Delay:      env.duration("_RETRY_DELAY", DefaultRetry.Delay, time.Millisecond, 10*time.Minute),
+			MinDelay:   env.duration("_RETRY_MIN_DELAY", DefaultRetry.MinDelay, 0, 10*time.Minute),
+			MaxDelay:   env.duration("_RETRY_MAX_DELAY", DefaultRetry.MaxDelay, time.Millisecond, 30*time.Minute),
+			TryTimeout: env.duration("_TRY_TIMEOUT", DefaultRetry.TryTimeout, 100*time.Millisecond, 10*time.Minute),
 		},
 	}
-	azurite := AzuriteConnectionString(env.Int("AZURITE_BLOB_PORT", 10000, 1, 65535),
-		env.Int("AZURITE_QUEUE_PORT", 10001, 1, 65535), env.Int("AZURITE_TABLE_PORT", 10002, 1, 65535))
-	check("AZURE_STORAGE_CONNECTION_STRING", Config{ConnectionString: c.ConnectionString})
+	azurite := AzuriteConnectionString(env.number("AZURITE_BLOB_PORT", 10000, 1, 65535),
+		env.number("AZURITE_QUEUE_PORT", 10001, 1, 65535), env.number("AZURITE_TABLE_PORT", 10002, 1, 65535))
+	env.check("AZURE_STORAGE_CONNECTION_STRING", Config{ConnectionString: c.ConnectionString})
 	if c.Account != "" {
-		check("AZURE_STORAGE_ACCOUNT", Config{Account: c.Account, ConnectionString: c.ConnectionString})
+		env.check("AZURE_STORAGE_ACCOUNT", Config{Account: c.Account, ConnectionString: c.ConnectionString})
 	}
-	check("CUTROOM_PREFIX", Config{Prefix: c.Prefix})
-	check("CUTROOM_RETRY_STRATEGY", Config{Retry: Retry{Strategy: c.Retry.Strategy}})
-	check("CUTROOM_RETRY_MIN_DELAY", Config{Retry: Retry{Strategy: Exponential, MinDelay: c.Retry.MinDelay, MaxDelay: c.Retry.MaxDelay}})
+	env.check("_PREFIX", Config{Prefix: c.Prefix})
+	env.check("_RETRY_STRATEGY", Config{Retry: Retry{Strategy: c.Retry.Strategy}})
+	env.check("_RETRY_MIN_DELAY", Config{Retry: Retry{
+		Strategy: Exponential, MinDelay: c.Retry.MinDelay, MaxDelay: c.Retry.MaxDelay,
+	}})
 	if c.Account == "" && isDevelopment(c.ConnectionString) {
 		c.ConnectionString = azurite
 	}
-	return c, env.Err()
+	return c, errors.Join(env.errs...)
+}
+
+// environment reads variables and keeps all mistakes. A name that begins with "_" is that of
+// one of the program's own.
+type environment struct {
+	getenv  func(string) string
+	program string
+	errs    []error
+}
+
+func (e *environment) get(name string) string {
+	switch {
+	case name[0] != '_':
+		return e.getenv(name)
+	case e.program == "":
+		return ""
+	}
+	return e.getenv(e.program + name)
+}
+
+func (e *environment) bad(name string, err error) {
+	if name[0] == '_' {
+		name = e.program + name
+	}
+	e.errs = append(e.errs, fmt.Errorf("%s: %w", name, err))
+}
+
+func (e *environment) check(name string, part Config) {
+	if _, err := part.resolve(); err != nil {
+		e.bad(name, err)
+	}
+}
+
+func (e *environment) number(name string, unset, low, high int) int {
+	return within(e, name, unset, low, high, strconv.Atoi, "a whole number")
+}
+
+func (e *environment) duration(name string, unset, low, high time.Duration) time.Duration {
+	return within(e, name, unset, low, high, time.ParseDuration, "a duration such as 1m30s")
+}
+
+func within[T cmp.Ordered](
+	e *environment, name string, unset, low, high T, parse func(string) (T, error), kind string,
+) T {
+	text := e.get(name)
+	if text == "" {
+		return unset
+	}
+	v, err := parse(text)
+	if err != nil || v < low || v > high {
+		e.bad(name, fmt.Errorf("%q: want %s from %v to %v", text, kind, low, high))
+		return unset
+	}
+	return v
 }
 
 // Azurite's account is the same everywhere and is no secret:

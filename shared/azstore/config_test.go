@@ -16,7 +16,7 @@ func env(pairs map[string]string) func(string) string {
 
 func TestConfigDefaults(t *testing.T) {
 	t.Parallel()
-	got, err := azstore.ConfigFromEnv(env(nil))
+	got, err := azstore.ConfigFromEnv(env(nil), "LETTERS")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,9 +39,10 @@ func TestConfigDefaults(t *testing.T) {
 func TestConfigFromEnv(t *testing.T) {
 	t.Parallel()
 	got, err := azstore.ConfigFromEnv(env(map[string]string{
-		"AZURE_STORAGE_ACCOUNT": "films", "CUTROOM_PREFIX": "stage2", "CUTROOM_RETRY_STRATEGY": "fixed", "CUTROOM_RETRY_MAX": "2",
-		"CUTROOM_RETRY_DELAY": "3s", "CUTROOM_RETRY_MIN_DELAY": "0s", "CUTROOM_RETRY_MAX_DELAY": "1m", "CUTROOM_TRY_TIMEOUT": "5s",
-	}))
+		"AZURE_STORAGE_ACCOUNT": "films", "LETTERS_PREFIX": "stage2", "LETTERS_RETRY_STRATEGY": "fixed", "LETTERS_RETRY_MAX": "2",
+		"LETTERS_RETRY_DELAY": "3s", "LETTERS_RETRY_MIN_DELAY": "0s", "LETTERS_RETRY_MAX_DELAY": "1m", "LETTERS_TRY_TIMEOUT": "5s",
+		"OTHER_PREFIX": "other", "_RETRY_MAX": "7",
+	}), "LETTERS")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,23 +55,32 @@ func TestConfigFromEnv(t *testing.T) {
 	}
 }
 
+// A program without a name has no variables of its own.
+func TestConfigFromEnvWithoutAName(t *testing.T) {
+	t.Parallel()
+	got, err := azstore.ConfigFromEnv(env(map[string]string{"AZURE_STORAGE_ACCOUNT": "films", "_PREFIX": "x", "PREFIX": "y"}), "")
+	if want := (azstore.Config{Account: "films", Retry: azstore.DefaultRetry}); err != nil || !cmp.Equal(want, got) {
+		t.Errorf("%v, %v, want %v", got, err, want)
+	}
+}
+
 func TestOneErrorListsEveryBadVariable(t *testing.T) {
 	t.Parallel()
 	bad := map[string]string{
 		"AZURE_STORAGE_CONNECTION_STRING": "AccountName=x;AccountKey=not base64 but secret",
 		"AZURE_STORAGE_ACCOUNT":           "both",
-		"CUTROOM_PREFIX":                  "Not-Ok",
+		"LETTERS_PREFIX":                  "Not-Ok",
 		"AZURITE_BLOB_PORT":               "0",
 		"AZURITE_QUEUE_PORT":              "x",
 		"AZURITE_TABLE_PORT":              "70000",
-		"CUTROOM_RETRY_STRATEGY":          "hope",
-		"CUTROOM_RETRY_MAX":               "-1",
-		"CUTROOM_RETRY_DELAY":             "1",
-		"CUTROOM_RETRY_MIN_DELAY":         "a while",
-		"CUTROOM_RETRY_MAX_DELAY":         "0s",
-		"CUTROOM_TRY_TIMEOUT":             "1h",
+		"LETTERS_RETRY_STRATEGY":          "hope",
+		"LETTERS_RETRY_MAX":               "-1",
+		"LETTERS_RETRY_DELAY":             "1",
+		"LETTERS_RETRY_MIN_DELAY":         "a while",
+		"LETTERS_RETRY_MAX_DELAY":         "0s",
+		"LETTERS_TRY_TIMEOUT":             "1h",
 	}
-	_, err := azstore.ConfigFromEnv(env(bad))
+	_, err := azstore.ConfigFromEnv(env(bad), "LETTERS")
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -82,8 +92,8 @@ func TestOneErrorListsEveryBadVariable(t *testing.T) {
 	if strings.Contains(err.Error(), "secret") {
 		t.Errorf("the error quotes the connection string:\n%v", err)
 	}
-	_, err = azstore.ConfigFromEnv(env(map[string]string{"CUTROOM_RETRY_MIN_DELAY": "9s"}))
-	if err == nil || !strings.Contains(err.Error(), "CUTROOM_RETRY_MIN_DELAY") {
+	_, err = azstore.ConfigFromEnv(env(map[string]string{"LETTERS_RETRY_MIN_DELAY": "9s"}), "LETTERS")
+	if err == nil || !strings.Contains(err.Error(), "LETTERS_RETRY_MIN_DELAY") {
 		t.Errorf("minimal delay above the maximal: %v", err)
 	}
 }
@@ -92,7 +102,7 @@ func TestOneErrorListsEveryBadVariable(t *testing.T) {
 func TestConnectionStringIsTidied(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"UseDevelopmentStorage=true;", "\uFEFFUseDevelopmentStorage=true\r\n", " usedevelopmentstorage=TRUE "} {
-		got, err := azstore.ConfigFromEnv(env(map[string]string{"AZURE_STORAGE_CONNECTION_STRING": text, "AZURITE_BLOB_PORT": "11000"}))
+		got, err := azstore.ConfigFromEnv(env(map[string]string{"AZURE_STORAGE_CONNECTION_STRING": text, "AZURITE_BLOB_PORT": "11000"}), "")
 		if err != nil || got.ConnectionString != azstore.AzuriteConnectionString(11000, 10001, 10002) {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}

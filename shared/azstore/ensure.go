@@ -30,7 +30,7 @@ func (a *Account) Ensure(ctx context.Context, containers, queues, tables []strin
 		}
 	}
 	for _, base := range queues {
-		// The service answers 409 only when the metadata differ, which belong to package azq.
+		// The service answers 409 only when the metadata differ, which are not ours.
 		if _, err := a.Queue(base).Create(ctx, nil); err != nil && !HasCode(err, queueerror.QueueAlreadyExists) {
 			errs = append(errs, fmt.Errorf("create queue %s: %w", a.Name(base), err))
 		}
@@ -43,8 +43,8 @@ func (a *Account) Ensure(ctx context.Context, containers, queues, tables []strin
 	return errors.Join(errs...)
 }
 
-// What a page needs to put a part of an upload with a signed URL (the valet key), and no
-// more: see webrole/web/src/parts.ts.
+// What a page in a browser needs to create a blob with a URL of SignCreate (the valet key), and
+// no more.
 const (
 	corsMethods = "PUT"
 	corsAllowed = "content-md5,if-none-match,x-ms-blob-type,x-ms-version"
@@ -68,7 +68,8 @@ const (
 // (https://learn.microsoft.com/rest/api/storageservices/set-blob-service-properties): it
 // reads back what it wrote, and writes again until its origins are there.
 //
-// Data roles of Azure may not do it: there, deployment sets the rules, and a 403 may be ignored.
+// An identity with a data role of Azure may not do it: there, deployment sets the rules, and a
+// 403 may be ignored.
 func (a *Account) EnsureCORS(ctx context.Context, origins []string) error {
 	if len(origins) == 0 {
 		return nil

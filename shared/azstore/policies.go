@@ -43,7 +43,7 @@ func (o operation) Do(req *policy.Request) (*http.Response, error) {
 }
 
 // span makes a span of an operation that belongs to a trace. The address is left out of it:
-// it may hold a signature, and titles of videos.
+// it may hold a signature, and keys that say something about people.
 func (o operation) span(req *policy.Request) (context.Context, func(*http.Response, error)) {
 	ctx, method := req.Raw().Context(), req.Raw().Method
 	if !trace.SpanContextFromContext(ctx).IsValid() {

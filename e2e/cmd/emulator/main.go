@@ -4,9 +4,9 @@
 //	scripts/gorun emulator go test ./shared/...
 //	scripts/gorun emulator -partitions -churn 500ms go test ./shared/videostore
 //
-// The command finds the connection string in CUTROOM_TEST_AZURITE, which the tests know.
+// The command finds the connection string in AZURITE_TEST, which the tests know.
 // With -partitions the tables are behind the model of Azure's partition servers (`make
-// test-partitions`), and CUTROOM_TEST_AZURITE_CALM is the emulator itself; at the end it
+// test-partitions`), and AZURITE_TEST_CALM is the emulator itself; at the end it
 // prints what the model did.
 //
 // Next: shared/azstore/azuritetest, e2e/partitions.
@@ -42,7 +42,7 @@ func main() {
 		err = behindModel(cfg, flag.Args())
 	} else {
 		err = withEmulator(azurite.Options{InMemory: true}, func(connection string) error {
-			return run(flag.Args(), "CUTROOM_TEST_AZURITE="+connection)
+			return run(flag.Args(), "AZURITE_TEST="+connection)
 		})
 	}
 	var failed *exec.ExitError
@@ -72,7 +72,7 @@ func behindModel(cfg partitions.Config, command []string) error {
 		}
 		defer proxy.Close()
 		fmt.Println(cfg)
-		err = run(command, "CUTROOM_TEST_AZURITE="+proxy.ConnectionString(), "CUTROOM_TEST_AZURITE_CALM="+connection)
+		err = run(command, "AZURITE_TEST="+proxy.ConnectionString(), "AZURITE_TEST_CALM="+connection)
 		s := proxy.Stats()
 		fmt.Printf("the model: %d requests served, %d refused, %d met a moving range, %d replies lost; %d splits, %d moves, %d merges; %d empty pages, %d short ones, %d ended with a range\n",
 			s.Requests, s.Refused(), s.Unavailable, s.LostReplies, s.Splits, s.Moves, s.Merges, s.EmptyPages, s.ShortPages, s.RangeEnds)

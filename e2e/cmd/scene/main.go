@@ -47,7 +47,7 @@ func run(ctx context.Context, out io.Writer, getenv func(string) string) (err er
 	if err := sc.Check(answers); err != nil {
 		return err
 	}
-	cfg, err := azstore.ConfigFromEnv(getenv)
+	cfg, err := azstore.ConfigFromEnv(getenv, "CUTROOM")
 	if err != nil {
 		return err
 	}

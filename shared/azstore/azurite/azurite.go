@@ -1,5 +1,5 @@
-// Package azurite starts the storage emulator that deploy/azurite pins, as a
-// child process. Tests and the stack runner use it; no role does.
+// Package azurite starts Azurite, the storage emulator, as a child process, for tests and for
+// machines of developers. It needs Node and the npm package azurite: see [Find].
 //
 // Azurite keeps acknowledged writes in memory for up to five seconds. Stop it
 // with Stop, which lets it write them, and never kill it in a test that says
@@ -52,14 +52,14 @@ type Server struct {
 	stop   sync.Once
 }
 
-// ErrNotInstalled says that npm ci was not run in deploy/azurite.
-var ErrNotInstalled = errors.New("the emulator is not installed: run 'make bootstrap', or 'npm ci' in deploy/azurite")
+// ErrNotInstalled says that there is no Azurite where Find looks.
+var ErrNotInstalled = errors.New("the emulator is not installed: run 'npm ci' in deploy/azurite if there is such a folder, else 'npm install azurite'")
 
-// entry is Azurite's script below deploy/azurite.
+// entry is Azurite's script below the folder that it is installed in.
 const entry = "node_modules/azurite/dist/src/azurite.js"
 
-// Find returns Azurite's script: AZURITE_JS if set, else the one in the
-// deploy/azurite of the checkout around the working directory.
+// Find returns Azurite's script: AZURITE_JS if set, else the one that npm has installed in the
+// working directory, in a directory above it, or in the folder deploy/azurite of one of them.
 func Find() (string, error) {
 	if path := os.Getenv("AZURITE_JS"); path != "" {
 		return path, nil
@@ -69,9 +69,11 @@ func Find() (string, error) {
 		return "", fmt.Errorf("find the emulator: %w", err)
 	}
 	for {
-		path := filepath.Join(dir, "deploy", "azurite", entry)
-		if _, err := os.Stat(path); err == nil {
-			return path, nil
+		for _, folder := range []string{"deploy/azurite", "."} {
+			path := filepath.Join(dir, folder, entry)
+			if _, err := os.Stat(path); err == nil {
+				return path, nil
+			}
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
@@ -118,7 +120,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 func launch(ctx context.Context, script string, o Options) (_ *Server, err error) {
 	s := &Server{Options: o, exited: make(chan struct{})}
 	if s.Dir == "" {
-		if s.Dir, err = os.MkdirTemp("", "cutroom-azurite-"); err != nil {
+		if s.Dir, err = os.MkdirTemp("", "azurite-"); err != nil {
 			return nil, fmt.Errorf("make a directory for the emulator: %w", err)
 		}
 		s.temp = true

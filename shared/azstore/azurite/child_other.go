@@ -5,6 +5,6 @@ package azurite
 import "syscall"
 
 // childAttributes puts the emulator into a process group of its own, so that a
-// Ctrl-C in the terminal reaches the starter first, which then stops the roles
-// before their storage.
+// Ctrl-C in the terminal reaches the starter first, which then stops what
+// uses the storage before it.
 func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

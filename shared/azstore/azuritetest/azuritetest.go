@@ -8,11 +8,10 @@
 //		account := azuritetest.Account(t)
 //		…
 //
-// CUTROOM_TEST_AZURITE may hold the connection string of an emulator that runs
-// already, such as the one that all packages of `make test` share. It may be behind
-// the model of partition servers in e2e/partitions, which makes faults;
-// CUTROOM_TEST_AZURITE_CALM then is the same emulator without them. Without an
-// emulator tests fail. With -short they skip themselves, unless one runs already.
+// AZURITE_TEST may hold the connection string of an emulator that runs already, for the test
+// binaries of many packages to share. It may be behind something that makes faults;
+// AZURITE_TEST_CALM then is the same emulator without them. Without an emulator tests fail.
+// With -short they skip themselves, unless one runs already.
 package azuritetest
 
 import (
@@ -35,8 +34,8 @@ import (
 
 // Variables name an emulator to use instead of starting one.
 const (
-	Variable     = "CUTROOM_TEST_AZURITE"
-	CalmVariable = "CUTROOM_TEST_AZURITE_CALM"
+	Variable     = "AZURITE_TEST"
+	CalmVariable = "AZURITE_TEST_CALM"
 )
 
 var (

@@ -44,8 +44,8 @@ func runnable() (minute, now float64) {
 func Late(began time.Time, limit time.Duration) bool { return time.Since(began) > Patience(limit) }
 
 // Pace is the pause before a test that has waited since began looks again: a tenth of that
-// time, from 20 to 500 ms. Looking costs the emulator and the roles what they need for what
-// is waited for.
+// time, from 20 to 500 ms. Looking costs the emulator and the program what they need for
+// what is waited for.
 func Pace(began time.Time) time.Duration {
 	return min(max(time.Since(began)/10, 20*time.Millisecond), 500*time.Millisecond)
 }

@@ -2,9 +2,7 @@
 // (paper row Q12), is made of small calls (Q14), and may be repeated after a
 // lost reply (Q13).
 //
-// Containers are given by base name, such as video.MediaContainer.
-//
-// Next: shared/azq, which carries the messages.
+// Containers are given by base name, before which stands the account's prefix.
 package blobstore
 
 import (
@@ -178,7 +176,7 @@ func conditions(ifNone bool, ifMatch string) *blob.AccessConditions {
 	return &blob.AccessConditions{ModifiedAccessConditions: m}
 }
 
-// deletesInFlight bounds DeletePrefix: a purge must not crowd out playback.
+// deletesInFlight bounds DeletePrefix: it must not crowd out readers.
 const deletesInFlight = 4
 
 // DeletePrefix removes every blob whose name starts with prefix, which must not

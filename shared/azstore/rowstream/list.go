@@ -5,8 +5,6 @@
 // A list has one operation, Seek: the first row at or after a RowKey. It answers from rows
 // that were read ahead, or asks the table for `RowKey ge …`, a row range scan (T5). So union
 // and intersection are streaming merges.
-//
-// Next: shared/indexrows, how such rows are kept equal to the truth.
 package rowstream
 
 import (
@@ -32,9 +30,9 @@ type List[T any] interface {
 	Seek(ctx context.Context, from string) (*Row[T], error)
 }
 
-// KeyAfter is the least RowKey that follows rowKey in the tables read here: their
-// RowKeys end in a video's id and none is the beginning of another.
-func KeyAfter(rowKey string) string { return rowKey + "!" }
+// KeyAfter is the least RowKey that can follow rowKey: no character of a key comes before
+// the space.
+func KeyAfter(rowKey string) string { return rowKey + " " }
 
 // All returns the rows of a list from a RowKey on. An error ends the sequence.
 func All[T any](ctx context.Context, list List[T], from string) iter.Seq2[Row[T], error] {

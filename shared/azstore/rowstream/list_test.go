@@ -72,6 +72,15 @@ func TestUnionAndIntersectionAreThoseOfSets(t *testing.T) {
 	})
 }
 
+// A key may be the beginning of the next.
+func TestAllReadsKeysThatBeginAlike(t *testing.T) {
+	t.Parallel()
+	keys := []string{"a", "a ", "a b", "a!", "a__b", "ab"}
+	if diff := cmp.Diff(keys, read(t, &memory{keys: keys})); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+}
+
 func TestIntersectionCostsAsMuchAsTheShortList(t *testing.T) {
 	t.Parallel()
 	for _, shortFirst := range []bool{true, false} {
