@@ -4,7 +4,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .PHONY: help differential demo register up down check test test-all test-partitions lint fmt generate bench burst partition-stress soak soak-mutations mutations fuzz docs-check build images test-deploy scene scenario bootstrap fork clean
 
-MODULES := ./shared/... ./shared/azq/... ./shared/azstore/... ./webrole/... ./workerrole/... ./e2e/... ./examples/...
+MODULES := ./shared/... ./shared/azq/... ./shared/azq/cmd/azq/... ./shared/azstore/... ./webrole/... ./workerrole/... ./e2e/... ./examples/...
 export TESTFLAGS
 
 # Extra flags for every `go test`, such as -v or -run.

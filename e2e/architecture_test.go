@@ -45,7 +45,7 @@ func in(importPath, tree string) bool {
 func goList(t *testing.T) []goPackage {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Name,Imports,TestImports,XTestImports,Deps",
-		"./shared/...", "./shared/azq/...", "./shared/azstore/...", "./webrole/...", "./workerrole/...", "./e2e/...", "./examples/...")
+		"./shared/...", "./shared/azq/...", "./shared/azq/cmd/azq/...", "./shared/azstore/...", "./webrole/...", "./workerrole/...", "./e2e/...", "./examples/...")
 	cmd.Dir = ".."
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

@@ -1,0 +1,250 @@
+// Command azq operates the queues of an Azure Storage account, and their poison, for whatever
+// program they are: it asks the account what there is.
+//
+//	export AZURE_STORAGE_CONNECTION_STRING='…'    # or AZURE_STORAGE_ACCOUNT, after az login
+//	azq queues
+//	azq poison --json | jq -r '.items[].id' | xargs azq redrive
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azq/azqops"
+	"github.com/cutroom/cutroom/shared/azstore"
+)
+
+type command struct {
+	ConnectionString string `env:"AZURE_STORAGE_CONNECTION_STRING" placeholder:"TEXT" help:"Of the account."`
+	Account          string `env:"AZURE_STORAGE_ACCOUNT" placeholder:"NAME" help:"Instead, after az login."`
+	EndpointSuffix   string `env:"AZURE_STORAGE_ENDPOINT_SUFFIX" placeholder:"HOST" help:"Default: core.windows.net."`
+	Prefix           string `placeholder:"TEXT" help:"What the names of the program's queues and tables begin with."`
+	JSON             bool   `name:"json" help:"Print JSON."`
+
+	Queues     queues     `cmd:"" help:"List the queues with length and policy."`
+	Peek       peek       `cmd:"" help:"Show the first messages of a queue without taking them."`
+	Poison     poison     `cmd:"" help:"List the items that no worker could finish."`
+	Redrive    redrive    `cmd:"" help:"Send poison items to their queues again."`
+	Pause      pause      `cmd:"" help:"Stop workers from taking from a queue."`
+	Resume     resume     `cmd:"" help:"Undo pause."`
+	Visibility visibility `cmd:"" help:"Set how long a message that a worker has taken is hidden from others."`
+	Clear      empty      `cmd:"" help:"Remove every message of a queue and its lanes."`
+	Send       send       `cmd:"" help:"Put an item into a queue."`
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var c command
+	parsed := kong.Parse(&c, kong.Name("azq"), kong.Vars{"namespace": azq.DefaultNamespace}, kong.UsageOnError(),
+		kong.Description("Operates queues of an Azure Storage account."), kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
+	desk, err := c.open(ctx)
+	if err == nil {
+		err = parsed.Run(&session{ctx, desk, c.JSON})
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "azq: %s\n", azstore.Brief(err))
+		os.Exit(1)
+	}
+}
+
+func (c *command) open(ctx context.Context) (*azqops.Desk, error) {
+	if c.ConnectionString == "" && c.Account == "" {
+		return nil, errors.New("which account? Set AZURE_STORAGE_CONNECTION_STRING or AZURE_STORAGE_ACCOUNT, or give a flag")
+	}
+	config := azstore.Config{ConnectionString: c.ConnectionString, Account: c.Account, EndpointSuffix: c.EndpointSuffix}
+	config.Prefix, config.Retry = c.Prefix, azstore.DefaultRetry
+	config.Retry.MaxRetries = 2 // a person waits
+	account, err := azstore.Open(config)
+	if err != nil {
+		return nil, err
+	}
+	return azqops.Discover(ctx, account)
+}
+
+type session struct {
+	ctx  context.Context
+	desk *azqops.Desk
+	json bool
+}
+
+// show prints items as JSON, or each as a row of a table.
+func show[T any](s *session, items []T, header string, row func(T) []string) error {
+	if s.json {
+		return json.NewEncoder(os.Stdout).Encode(map[string]any{"items": append([]T{}, items...)})
+	}
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, header)
+	for _, item := range items {
+		cells := row(item)
+		for i, cell := range cells {
+			cells[i] = cmp.Or(printable(cell), "-")
+		}
+		fmt.Fprintln(table, strings.Join(cells, "\t"))
+	}
+	return table.Flush()
+}
+
+// printable is the beginning of a text, without what a terminal would take for a command:
+// anyone who may send a message chooses it.
+func printable(text string) string {
+	shown := []rune(text)
+	for i, r := range shown {
+		if !unicode.IsPrint(r) {
+			shown[i] = ' '
+		}
+	}
+	return string(shown[:min(len(shown), 100)])
+}
+
+// told tells people what was done, unless err says that it was not.
+func told(err error, done string) error {
+	if err == nil {
+		fmt.Fprintln(os.Stderr, printable(done))
+	}
+	return err
+}
+
+type queues struct{}
+
+func (queues) Run(s *session) error {
+	found, err := s.desk.Queues(s.ctx)
+	if err != nil {
+		return err
+	}
+	return show(s, found, "QUEUE\tMESSAGES\tVISIBILITY\tPAUSED", func(q azqops.Queue) []string {
+		visibility := time.Duration(q.VisibilitySeconds * float64(time.Second)).String()
+		return []string{q.Name, fmt.Sprint(q.Length), strings.TrimPrefix(visibility, "0s"), fmt.Sprint(q.Paused)}
+	})
+}
+
+type peek struct {
+	Queue string `arg:""`
+	Limit int    `short:"n" default:"32" help:"At most this many, up to 32."`
+}
+
+func (c peek) Run(s *session) error {
+	seen, err := s.desk.Peek(s.ctx, c.Queue, c.Limit)
+	if err != nil {
+		return err
+	}
+	return show(s, seen, "MESSAGE\tSENT\tDELIVERED\tTYPE\tSUBJECT\tDATA", func(m azqops.Message) []string {
+		row := []string{m.ID, m.InsertedAt.UTC().Format(time.RFC3339), fmt.Sprint(m.DequeueCount)}
+		if m.Content == nil {
+			return append(row, "", "", m.Error)
+		}
+		return append(row, m.Type, m.Subject, string(m.Data))
+	})
+}
+
+type poison struct {
+	Limit int `short:"n" default:"1000" help:"At most this many."`
+}
+
+func (c poison) Run(s *session) error {
+	var all []azq.Poisoned
+	for token, more := "", true; more && len(all) < c.Limit; more = token != "" {
+		page, next, err := s.desk.Poison(s.ctx, c.Limit-len(all), token)
+		if err != nil {
+			return err
+		}
+		all, token = append(all, page...), next
+	}
+	return show(s, all, "ID\tSINCE\tKIND\tSUBJECT\tFAILURES\tREASON", func(p azq.Poisoned) []string {
+		return []string{p.ID, p.PoisonedAt.UTC().Format(time.RFC3339), p.Step, p.Subject, fmt.Sprint(p.Failures), p.Reason}
+	})
+}
+
+type redrive struct {
+	IDs []string `arg:"" name:"id" help:"As azq poison shows them."`
+}
+
+func (c redrive) Run(s *session) (err error) {
+	for _, id := range c.IDs {
+		err = errors.Join(err, told(s.desk.Redrive(s.ctx, id), "sent again: "+id))
+	}
+	return err
+}
+
+type onQueue struct {
+	Queue string `arg:""`
+}
+
+func (c onQueue) do(s *session, act func(*azq.Queue, context.Context) error, done string) error {
+	q, err := s.desk.Queue(c.Queue)
+	if err != nil {
+		return err
+	}
+	return told(act(q, s.ctx), c.Queue+": "+done)
+}
+
+type pause struct{ onQueue }
+
+func (c pause) Run(s *session) error {
+	return c.do(s, (*azq.Queue).Pause, "paused, for workers when they next read it, within 15 s")
+}
+
+type resume struct{ onQueue }
+
+func (c resume) Run(s *session) error { return c.do(s, (*azq.Queue).Resume, "resumed") }
+
+type visibility struct {
+	onQueue
+	Timeout time.Duration `arg:"" help:"1s to 168h; 0s is what the program declares."`
+}
+
+func (c visibility) Run(s *session) error {
+	set := func(q *azq.Queue, ctx context.Context) error { return q.SetVisibility(ctx, c.Timeout) }
+	return c.do(s, set, "visibility is set")
+}
+
+type empty struct {
+	onQueue
+	Yes bool `help:"Do not ask."`
+}
+
+func (c empty) Run(s *session) error {
+	if !c.Yes {
+		fmt.Fprintf(os.Stderr, "Remove every message of %s for good? [y/N] ", c.Queue)
+		line, _ := bufio.NewReader(os.Stdin).ReadString('\n') // no answer is none
+		if !strings.EqualFold(strings.TrimSpace(line), "y") {
+			return errors.New("nothing was removed; --yes does not ask")
+		}
+	}
+	return told(s.desk.Clear(s.ctx, c.Queue), c.Queue+": empty")
+}
+
+type send struct {
+	onQueue
+	Kind      string        `arg:"" help:"Names the handler."`
+	Data      string        `placeholder:"JSON" help:"For the handler."`
+	ID        string        `help:"The same for the same work; drawn at random by default."`
+	Subject   string        `help:"What the work is about."`
+	Namespace string        `default:"${namespace}" help:"Of the program that declares the queue."`
+	After     time.Duration `help:"Hide the item at first, up to 168h."`
+}
+
+func (c send) Run(s *session) error {
+	id, err := s.desk.Send(s.ctx, c.Queue, azqops.NewItem{
+		Kind: c.Kind, Namespace: c.Namespace, ID: c.ID, Subject: c.Subject, Data: []byte(c.Data),
+		DelaySeconds: int(c.After / time.Second),
+	})
+	if err == nil {
+		fmt.Println(id)
+	}
+	return err
+}
