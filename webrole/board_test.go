@@ -155,7 +155,7 @@ func TestBoardShowsAMessage(t *testing.T) {
 	}
 	register := workers.New(s.account)
 	w := workers.Worker{Name: "w", StartedAt: time.Now().UTC(), SeenAt: time.Now().UTC(), Pools: map[string]int{"light": 2}, Queues: map[string]workers.Count{}, Busy: []azq.Running{{
-		Delivery: leases[0].Delivery, Queue: workflow.Probe, Step: item.Step, Subject: item.Subject, Deadline: leases[0].Deadline(),
+		Delivery: leases[0].Delivery, Queue: workflow.Probe, Kind: item.Kind, Subject: item.Subject, Deadline: leases[0].Deadline(),
 		Item: item.ID, Renewals: 3,
 	}}}
 	beat := func() {
@@ -252,11 +252,11 @@ func TestBoardHasOneReader(t *testing.T) {
 	tap := azuritetest.NewTap(t)
 	s := startOps(t, map[string]string{"AZURE_STORAGE_CONNECTION_STRING": tap.ConnectionString()})
 	for _, spec := range s.queues.Specs() { // every lane is busy: the dearest board
-		item, err := azq.NewItem(spec.Steps[0], string(video.NewID()), spec.Name, nil)
+		item, err := azq.NewItem(spec.Kinds[0], string(video.NewID()), spec.Name, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.queues.Send(t.Context(), spec.Name, item, 0); err != nil {
+		if err := s.queues.SendItem(t.Context(), spec.Name, item, 0); err != nil {
 			t.Fatal(err)
 		}
 	}

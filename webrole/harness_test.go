@@ -46,7 +46,7 @@ type server struct {
 	account       *azstore.Account
 	blobs         *blobstore.Store
 	videos        *videostore.Store
-	queues        *azq.Queues
+	queues        *azq.Client
 	client        *http.Client
 	stop          func() // what SIGTERM does
 	role          *role
@@ -76,7 +76,7 @@ func start(t *testing.T, variables map[string]string) *server {
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- role.serve(ctx) }()
-	queues := azq.OpenAll(account, workflow.Specs)
+	queues := azq.Open(account, azq.Options{Queues: workflow.Specs})
 	s := &server{
 		t: t, public: address(role.public.Addr().String()), admin: address(role.admin.Addr().String()), account: account,
 		blobs: blobstore.New(account), videos: videostore.New(account, queues), queues: queues,

@@ -75,7 +75,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	if err := workflow.Check(cfg.Queues); err != nil {
 		return nil, err
 	}
-	queues := azq.OpenAll(account, cfg.Queues)
+	queues := azq.Open(account, azq.Options{Queues: cfg.Queues})
 	if err := provision.Await(ctx, account, queues, cfg.Addr, cfg.AdminAddr); err != nil {
 		return nil, err
 	}

@@ -355,7 +355,7 @@ func TestTwoClientsSendParts(t *testing.T) {
 		t.Error("the source is a mixture")
 	}
 	n := 0 // four who complete at once fill lane 0
-	for lane := range azq.Lanes {
+	for lane := range azq.DefaultLanes {
 		n += s.messages(azq.LaneName(workflow.Probe, lane))
 	}
 	if n != 1 {

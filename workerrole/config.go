@@ -124,7 +124,7 @@ func checkAdmin(addr, token string) error {
 }
 
 // parsePools reads "light=4,heavy=2". A pool that is not named has its default. Zero
-// slots turn a pool off, for a worker that does one kind of work (Q5). azq.NewConsumer
+// slots turn a pool off, for a worker that does one kind of work (Q5). azq.Client.Check
 // refuses a queue whose pool is missing.
 func parsePools(s string) (map[string]int, error) {
 	pools := workflow.Pools()

@@ -71,7 +71,7 @@ func runWith(ctx context.Context, cfg config) error {
 	if err := workflow.Check(cfg.Queues); err != nil {
 		return err
 	}
-	queues := azq.OpenAll(account, cfg.Queues)
+	queues := azq.Open(account, azq.Options{Queues: cfg.Queues})
 	if err := provision.Await(ctx, account, queues, cfg.AdminAddr); err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func openSandbox(mode sandbox.Mode, log *slog.Logger) (*sandbox.Sandbox, error) 
 type role struct {
 	cfg      config
 	log      *slog.Logger
-	queues   *azq.Queues
+	queues   *azq.Client
 	measured *metrics
 	held     *sandbox.Sandbox
 	scratch  *pipeline.Scratch
@@ -135,7 +135,7 @@ type role struct {
 }
 
 // consumer receives items and runs their steps.
-func (r *role) consumer(steps map[string]pipeline.Step) (*azq.Consumer, error) {
+func (r *role) consumer(steps map[string]pipeline.Step) (*azq.Client, error) {
 	handlers := map[string]azq.Handler{}
 	for name, s := range steps {
 		handlers[name] = &pipeline.Runner{
@@ -143,11 +143,12 @@ func (r *role) consumer(steps map[string]pipeline.Step) (*azq.Consumer, error) {
 			Watch: 5 * time.Second, Log: r.log, CheckHost: r.checkHost, Delivered: r.measured.delivered, Ended: r.measured.ended,
 		}
 	}
-	work, err := azq.NewConsumer(r.queues, azq.Options{
+	work := r.queues.With(azq.Options{
 		Handlers: handlers, Version: workflow.ItemVersion, Pools: r.cfg.Pools, Worker: r.cfg.Name, Log: r.log, Probes: r.probes(),
 		FirstRetry: r.cfg.FirstRetry, MaxDependencyPause: r.cfg.MaxTroublePause,
+		DrainTimeout: r.cfg.DrainTimeout,
 	})
-	if err != nil {
+	if err := work.Check(); err != nil {
 		return nil, fmt.Errorf("a step has its handler when it is declared in workflow.Steps and listed in step.All: %w", err)
 	}
 	return work, nil
@@ -184,7 +185,7 @@ func (r *role) leader() *upkeep.Leader {
 }
 
 // run works until ctx ends, then drains.
-func (r *role) run(ctx context.Context, work *azq.Consumer, leader *upkeep.Leader) error {
+func (r *role) run(ctx context.Context, work *azq.Client, leader *upkeep.Leader) error {
 	note := "" // for operators, of a worker that is ready all the same
 	if len(r.held.Missing()) > 0 {
 		note = "ffmpeg is " + r.held.String()
@@ -210,26 +211,18 @@ func (r *role) run(ctx context.Context, work *azq.Consumer, leader *upkeep.Leade
 		upkeep.Heartbeat(ctx, r.register, func() workers.Worker { return status(self, work, leader) }, r.log)
 	})
 	duties.Go(func() { upkeep.Repeat(ctx, time.Hour, r.sweepScratch) })
-	drained := make(chan struct{})
-	go func() {
-		work.Run(ctx)
-		duties.Wait()
-		close(drained)
-	}()
-	<-ctx.Done()
-	r.log.Info("draining: messages are given back") // not ready any more; the listener is closed below
-	select {
-	case <-drained:
-	case <-time.After(r.cfg.DrainTimeout):
-		return errors.New("a step did not stop in time; its message comes back when its lease ends")
+	context.AfterFunc(ctx, func() { r.log.Info("draining: messages are given back") }) // not ready any more; the listener is closed below
+	if err := work.Run(ctx); err != nil {
+		return err // of a step that did not stop in time: its message comes back when its lease ends
 	}
+	duties.Wait()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	return server.Stop(last)
 }
 
 // status is the row of the register: self, with what the worker is doing now.
-func status(self workers.Worker, work *azq.Consumer, leader *upkeep.Leader) workers.Worker {
+func status(self workers.Worker, work *azq.Client, leader *upkeep.Leader) workers.Worker {
 	stats, w := work.Stats(), self
 	w.Draining, w.Leader, w.Busy, w.Queues = stats.Draining, leader.Leading(), stats.Running, map[string]workers.Count{}
 	for _, q := range stats.Queues {

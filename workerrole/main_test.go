@@ -212,7 +212,7 @@ func newBench(t *testing.T) bench {
 	t.Helper()
 	azuritetest.Slow(t, "runs a worker and ffmpeg")
 	account := azuritetest.Account(t)
-	queues := azq.OpenAll(account, workflow.Specs)
+	queues := azq.Open(account, azq.Options{Queues: workflow.Specs})
 	if err := provision.Ensure(t.Context(), account, queues); err != nil {
 		t.Fatal(err)
 	}

@@ -98,7 +98,7 @@ func (m *metrics) begin(specs []azq.Spec) {
 
 // show adds what the consumer counts itself, read when metrics are collected, and the series
 // of the duties.
-func (m *metrics) show(work *azq.Consumer, duties []upkeep.Duty) {
+func (m *metrics) show(work *azq.Client, duties []upkeep.Duty) {
 	m.registry.MustRegister(queueMetrics{work})
 	for _, d := range duties {
 		for _, counter := range []*prometheus.CounterVec{m.passes, m.failedPasses, m.passSeconds, m.passItems} {
@@ -189,7 +189,7 @@ func (m *metrics) ended(step string, a videostore.Attempt) {
 
 // delivered measures the wait of an item that is delivered for the first time. Hosts'
 // clocks may differ, so it may seem negative.
-func (m *metrics) delivered(job *azq.Job, asked time.Time) {
+func (m *metrics) delivered(job *azq.RawJob, asked time.Time) {
 	if job.DequeueCount != 1 {
 		return
 	}
@@ -201,7 +201,7 @@ func (m *metrics) delivered(job *azq.Job, asked time.Time) {
 }
 
 // queueMetrics reads the consumer's counters when metrics are collected.
-type queueMetrics struct{ work *azq.Consumer }
+type queueMetrics struct{ work *azq.Client }
 
 var (
 	queueLength = prometheus.NewDesc("cutroom_queue_length", "Messages in the queue, hidden ones included (approximate): the scaling signal.", []string{"queue"}, nil)

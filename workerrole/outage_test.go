@@ -35,7 +35,7 @@ var trueOutage, _ = time.ParseDuration(os.Getenv("OUTAGE"))
 // site is an account and the means to put videos into it and look at them.
 type site struct {
 	account *azstore.Account
-	queues  *azq.Queues
+	queues  *azq.Client
 	videos  *videostore.Store
 	blobs   *blobstore.Store
 }
@@ -44,7 +44,7 @@ func newSite(t *testing.T) *site {
 	t.Helper()
 	azuritetest.Slow(t, "runs workers and ffmpeg")
 	s := &site{account: azuritetest.Account(t)}
-	s.queues = azq.OpenAll(s.account, workflow.Specs)
+	s.queues = azq.Open(s.account, azq.Options{Queues: workflow.Specs})
 	if err := provision.Ensure(t.Context(), s.account, s.queues); err != nil {
 		t.Fatal(err)
 	}

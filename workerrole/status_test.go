@@ -117,8 +117,8 @@ func value(t *testing.T, m *metrics, name string) (sum float64) {
 // Every duty has its counters from the start, so that a rate over them is right.
 func TestUpkeepMetrics(t *testing.T) {
 	t.Parallel()
-	work, err := azq.NewConsumer(azq.OpenAll(azuritetest.Account(t), nil), azq.Options{})
-	if err != nil {
+	work := azq.Open(azuritetest.Account(t), azq.Options{Pools: map[string]int{"default": 0}})
+	if err := work.Check(); err != nil {
 		t.Fatal(err)
 	}
 	m := newMetrics(nil)
@@ -159,7 +159,7 @@ func TestUpkeepMetrics(t *testing.T) {
 // A step that is declared and not listed is an error at start that says where to list it.
 func TestAStepThatIsNotListedIsNamed(t *testing.T) {
 	t.Parallel()
-	r := &role{cfg: config{Pools: workflow.Pools()}, queues: azq.OpenAll(azuritetest.Account(t), workflow.Specs), measured: newMetrics(workflow.Specs), scratch: &pipeline.Scratch{}}
+	r := &role{cfg: config{Pools: workflow.Pools()}, queues: azq.Open(azuritetest.Account(t), azq.Options{Queues: workflow.Specs}), measured: newMetrics(workflow.Specs), scratch: &pipeline.Scratch{}}
 	if _, err := r.consumer(step.All(r.Needs)); err != nil {
 		t.Fatalf("with all steps: %v", err)
 	}
@@ -178,7 +178,7 @@ func TestWaitsAreMeasuredByQueueAndLane(t *testing.T) {
 	asked := time.Now()
 	for lane, seconds := range []int{1, 20} {
 		for deliveries := range int64(2) {
-			job := &azq.Job{Queue: azq.LaneName(workflow.EncodeNormal, lane), Base: workflow.EncodeNormal}
+			job := &azq.RawJob{Queue: azq.LaneName(workflow.EncodeNormal, lane), Base: workflow.EncodeNormal}
 			job.DequeueCount, job.Received = 1+deliveries, asked.Add(time.Duration(seconds)*time.Second)
 			m.delivered(job, asked)
 		}

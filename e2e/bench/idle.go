@@ -85,7 +85,7 @@ func declared(specs []azq.Spec) (p polling) {
 		p.first += perMinute(cmp.Or(spec.MaxIdlePoll, 5*time.Second))
 		p.lengths += perMinute(15 * time.Second)
 		if spec.Laned {
-			p.asleep += (azq.Lanes - 1) * perMinute(azq.AsleepPoll)
+			p.asleep += (azq.DefaultLanes - 1) * perMinute(azq.AsleepPoll)
 		}
 	}
 	return p

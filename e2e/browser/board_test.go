@@ -257,7 +257,7 @@ func TestBoardShowsAKilledWorker(t *testing.T) {
 // workers that only say what they do.
 type crowd struct {
 	t        *testing.T
-	queues   *azq.Queues
+	queues   *azq.Client
 	register *workers.Register
 	videos   []video.ID
 	names    []string
@@ -282,7 +282,7 @@ const crowdTokens, crowdWorkers, crowdSlots = 200, 8, 3
 func newCrowd(t *testing.T, s *stack.Stack) *crowd {
 	t.Helper()
 	account := openAccount(t, s)
-	c := &crowd{t: t, queues: azq.OpenAll(account, workflow.Specs), register: workers.New(account), held: map[int][]*azq.Lease{}, done: make([]int64, crowdWorkers)}
+	c := &crowd{t: t, queues: azq.Open(account, azq.Options{Queues: workflow.Specs}), register: workers.New(account), held: map[int][]*azq.Lease{}, done: make([]int64, crowdWorkers)}
 	user := newUser(t, s)
 	for i := range 12 {
 		v, err := user.Announce(t.Context(), client.NewVideo{Title: fmt.Sprintf("Film number %d", i)})
@@ -312,10 +312,10 @@ var lanes = []string{"encode-first", "encode-high", "encode-high-1", "encode-nor
 
 func (c *crowd) send(ctx context.Context) {
 	spec := c.queues.Queue(lanes[c.sent%len(lanes)]).Spec()
-	key := workflow.Key{ID: c.videos[c.sent/3%len(c.videos)], Generation: 1, Step: spec.Steps[0], Index: c.sent}
+	key := workflow.Key{ID: c.videos[c.sent/3%len(c.videos)], Generation: 1, Step: spec.Kinds[0], Index: c.sent}
 	item, err := azq.NewItem(key.Step, string(key.ID), key.ItemID(), key.Payload())
 	if err == nil {
-		err = c.queues.Send(ctx, spec.Name, item, 0)
+		err = c.queues.SendItem(ctx, spec.Name, item, 0)
 	}
 	if err != nil && ctx.Err() == nil {
 		c.t.Errorf("send: %v", err)
@@ -353,7 +353,7 @@ func (c *crowd) beat(ctx context.Context, n int) error {
 			return err
 		}
 		w.Busy = append(w.Busy, azq.Running{
-			Delivery: l.Delivery, Queue: queueOf(item), Step: item.Step, Subject: item.Subject, Deadline: l.Deadline(), Item: item.ID,
+			Delivery: l.Delivery, Queue: queueOf(item), Kind: item.Kind, Subject: item.Subject, Deadline: l.Deadline(), Item: item.ID,
 		})
 	}
 	return c.register.Beat(ctx, w)

@@ -43,7 +43,7 @@ type lane struct {
 	encoders   shim
 
 	account *azstore.Account
-	queues  *azq.Queues
+	queues  *azq.Client
 	videos  *videostore.Store
 	blobs   *blobstore.Store
 }
@@ -93,7 +93,7 @@ func newLaneOn(t *testing.T, connection string, visibility time.Duration, env ..
 		t.Fatal(err)
 	}
 	t.Cleanup(l.account.CloseIdle)
-	l.queues = azq.OpenAll(l.account, workflow.Specs)
+	l.queues = azq.Open(l.account, azq.Options{Queues: workflow.Specs})
 	l.videos = videostore.New(l.account, l.queues)
 	l.blobs = blobstore.New(l.account)
 	l.worker("upkeep", "WORKERROLE_POOLS=light=0,heavy=0")

@@ -30,7 +30,7 @@ func (l *lane) nothingLeft() {
 
 func (l *lane) leftovers() (left []string) {
 	l.t.Helper()
-	for _, name := range azq.Names(workflow.Specs) {
+	for _, name := range azq.Names(azq.Options{Queues: workflow.Specs}) {
 		if n := l.length(name); n > 0 {
 			left = append(left, fmt.Sprintf("%d messages in queue %s", n, name))
 		}
@@ -91,7 +91,7 @@ func text(row tablestore.Entity) string {
 // length is the number of messages in a queue, or in all lanes of a base queue.
 func (l *lane) length(queue string) (n int64) {
 	l.t.Helper()
-	queues := []*azq.Queue{azq.Open(l.account, azq.Spec{Name: queue, Visibility: time.Minute})}
+	queues := []*azq.Queue{azq.OpenQueue(l.account, azq.Spec{Name: queue, Visibility: time.Minute})}
 	for _, spec := range l.queues.Specs() {
 		if spec.Base() == queue && spec.Lane() > 0 {
 			queues = append(queues, l.queues.Queue(spec.Name))

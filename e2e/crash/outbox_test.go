@@ -18,7 +18,7 @@ var errCrashed = errors.New("crashed before the message was sent")
 // crashed is a sender that never comes to sending.
 type crashed struct{}
 
-func (crashed) Send(context.Context, string, azq.Item, time.Duration) error { return errCrashed }
+func (crashed) SendItem(context.Context, string, azq.Item, time.Duration) error { return errCrashed }
 func (crashed) Lane(context.Context, string, bool) (int, bool)              { return 0, false }
 func (crashed) Waiting(context.Context, string) (bool, error)               { return true, nil }
 

@@ -67,7 +67,7 @@ func TestTheProgramOfThePageRuns(t *testing.T) {
 
 	letters := start(t, []string{"LETTERS_PREFIX=" + a.Prefix()}, filepath.Join(dir, "letters"))
 	letters.says(t, "Dear Ada")
-	azqtest.WaitEmpty(t, azq.Open(a, azq.Spec{Name: "mail"}))
+	azqtest.WaitEmpty(t, azq.OpenQueue(a, azq.Spec{Name: "mail"}))
 	letters.stop(t, syscall.SIGINT)
 }
 

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { azuritetest.Main(m) }
 const queue = "greetings"
 
 var spec = azq.Spec{
-	Name: queue, Steps: []string{"greet", "paint"}, Pool: "light",
+	Name: queue, Kinds: []string{"greet", "paint"}, Pool: "light",
 	MaxIdlePoll: 200 * time.Millisecond, MaxFailures: 50,
 }
 
@@ -116,7 +116,7 @@ func TestForeignWorkerKeepsWhatItDoesNotKnow(t *testing.T) {
 	a := azuritetest.Account(t)
 	queues := azqtest.Open(t, a, spec)
 	typeOf := func(step string, version int) string {
-		return `"specversion":"1.0","type":"` + azq.Item{Step: step, Version: version}.Type() + `"`
+		return `"specversion":"1.0","type":"` + azq.Item{Kind: step, Version: version}.Type() + `"`
 	}
 	unknown := `"region":{"b":1,"a":"é<&>","c":[true,null]}`
 	azqtest.SendText(t, a, queue, `{"id":"known",`+typeOf("greet", 1)+`,"data":{"name":"Ada"}}`)
@@ -129,7 +129,7 @@ func TestForeignWorkerKeepsWhatItDoesNotKnow(t *testing.T) {
 
 	var mu sync.Mutex
 	got := map[string]azq.Item{}
-	ours := azq.HandlerFunc(func(_ context.Context, job *azq.Job) error {
+	ours := azq.HandlerFunc(func(_ context.Context, job *azq.RawJob) error {
 		mu.Lock()
 		defer mu.Unlock()
 		got[job.Item.ID] = job.Item
@@ -163,8 +163,8 @@ func TestForeignWorkerAndOursShareAQueue(t *testing.T) {
 	a := azuritetest.Account(t)
 	queues := azqtest.Open(t, a, spec)
 	foreign := node(t, a.Name(queue))
-	nothing := azq.HandlerFunc(func(context.Context, *azq.Job) error { return nil })
-	ours := azqtest.Recorder{Next: func(context.Context, *azq.Job) error { time.Sleep(50 * time.Millisecond); return nil }}
+	nothing := azq.HandlerFunc(func(context.Context, *azq.RawJob) error { return nil })
+	ours := azqtest.Recorder{Next: func(context.Context, *azq.RawJob) error { time.Sleep(50 * time.Millisecond); return nil }}
 	azqtest.Start(t, queues, map[string]azq.Handler{"greet": &ours, "paint": nothing},
 		func(o *azq.Options) { o.Pools = map[string]int{"light": 1} })
 	type person struct {

@@ -78,7 +78,7 @@ func agree(ctx context.Context, s *stack.Stack, chart Trigger, out io.Writer) er
 		return err
 	}
 	defer account.CloseIdle()
-	queues := azq.OpenAll(account, workflow.Specs)
+	queues := azq.Open(account, azq.Options{Queues: workflow.Specs})
 	if err := fillAll(ctx, queues); err != nil {
 		return err
 	}
@@ -106,12 +106,12 @@ func agree(ctx context.Context, s *stack.Stack, chart Trigger, out io.Writer) er
 }
 
 // fillAll sends and receives messages, so that each lane has what its fill says.
-func fillAll(ctx context.Context, queues *azq.Queues) error {
+func fillAll(ctx context.Context, queues *azq.Client) error {
 	for _, f := range fills {
 		lane := azq.LaneName(f.queue, f.lane)
 		for i := range f.visible + f.hid {
-			item := azq.Item{ID: fmt.Sprintf("%s-%d", lane, i), Step: "probe", Subject: "none"}
-			if err := queues.Send(ctx, lane, item, 0); err != nil {
+			item := azq.Item{ID: fmt.Sprintf("%s-%d", lane, i), Kind: "probe", Subject: "none"}
+			if err := queues.SendItem(ctx, lane, item, 0); err != nil {
 				return err
 			}
 		}

@@ -70,7 +70,7 @@ func (b *bench) putAgain(ctx context.Context, queue string) (done client.LabDupl
 // note remembers what is there twice.
 func (b *bench) note(queue, text string) client.LabDuplicated {
 	item, _ := azq.DecodeItem(text) // it was decoded before
-	done := client.LabDuplicated{Queue: queue, Step: item.Step, Subject: item.Subject, At: time.Now().UTC()}
+	done := client.LabDuplicated{Queue: queue, Step: item.Kind, Subject: item.Subject, At: time.Now().UTC()}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.twice = append([]client.LabDuplicated{done}, b.twice...)

@@ -113,7 +113,7 @@ type bench struct {
 	stack   *stack.Stack
 	cfg     azstore.Config   // past the proxy
 	account *azstore.Account // of cfg
-	queues  *azq.Queues
+	queues  *azq.Client
 	workers *workers.Register
 
 	mu       sync.Mutex
@@ -174,7 +174,7 @@ func (b *bench) attach(s *stack.Stack) error {
 		return fmt.Errorf("open the lab: %w", err)
 	}
 	b.cfg = cfg
-	b.stack, b.queues, b.workers = s, azq.OpenAll(b.account, specs), workers.New(b.account)
+	b.stack, b.queues, b.workers = s, azq.Open(b.account, azq.Options{Queues: specs}), workers.New(b.account)
 	close(b.ready)
 	return nil
 }

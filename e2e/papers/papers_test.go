@@ -183,7 +183,7 @@ func TestVisibilityCoversPredictableWork(t *testing.T) {
 	for name, visibility := range map[string]time.Duration{"quick": quick, "slow": slow} {
 		specs = append(specs, azq.Spec{Name: name, Pool: "only", Visibility: visibility, Weight: 1, MaxIdlePoll: time.Second, MaxFailures: 5})
 	}
-	queues := azq.OpenAll(azuritetest.Account(t), specs)
+	queues := azq.Open(azuritetest.Account(t), azq.Options{Queues: specs})
 	if err := queues.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -257,9 +257,9 @@ func TestLeaseOfPredictableWorkIsNotRenewed(t *testing.T) {
 					return inject.None
 				}}
 			})
-			queues := azqtest.Open(t, account, azq.Spec{Name: "predictable", Steps: []string{"encode"}, Pool: "only", Visibility: c.visibility, MaxIdlePoll: time.Second})
+			queues := azqtest.Open(t, account, azq.Spec{Name: "predictable", Kinds: []string{"encode"}, Pool: "only", Visibility: c.visibility, MaxIdlePoll: time.Second})
 			var deliveries atomic.Int64
-			azqtest.Start(t, queues, map[string]azq.Handler{"encode": azq.HandlerFunc(func(ctx context.Context, job *azq.Job) error {
+			azqtest.Start(t, queues, map[string]azq.Handler{"encode": azq.HandlerFunc(func(ctx context.Context, job *azq.RawJob) error {
 				deliveries.Add(1)
 				select {
 				case <-time.After(work):

@@ -332,7 +332,7 @@ func leftovers(ctx context.Context, account *azstore.Account, ids []string) erro
 			}
 		}
 	}
-	for _, name := range azq.Names(workflow.Specs) {
+	for _, name := range azq.Names(azq.Options{Queues: workflow.Specs}) {
 		properties, err := account.Queue(name).GetProperties(ctx, nil)
 		if err != nil {
 			return err

@@ -15,7 +15,7 @@ import (
 
 // Prepare creates the queues of specs and what they need, without telling it.
 func (s *Stage) Prepare(specs ...azq.Spec) {
-	must(azq.OpenAll(s.Account("stage"), specs).Ensure(Quiet(s.ctx)))
+	must(azq.Open(s.Account("stage"), azq.Options{Queues: specs}).Ensure(Quiet(s.ctx)))
 }
 
 // Ensure creates containers and tables, without telling it.
@@ -42,7 +42,7 @@ type desk struct {
 
 // Desk opens the queue of spec for an actor.
 func (s *Stage) Desk(actor string, spec azq.Spec, options ...Option) desk {
-	return desk{azq.OpenAll(s.Account(actor, options...), []azq.Spec{spec}).Queue(spec.Name), actor, s.ctx}
+	return desk{azq.Open(s.Account(actor, options...), azq.Options{Queues: []azq.Spec{spec}}).Queue(spec.Name), actor, s.ctx}
 }
 
 // quiet is the desk whose requests are not told.
@@ -99,10 +99,12 @@ func (s *Stage) Consume(ctx context.Context, actor string, spec azq.Spec, option
 
 func (s *Stage) consume(ctx context.Context, actor string, specs []azq.Spec, options azq.Options, road ...Option) (stop func()) {
 	options.Worker, options.Log, options.Pools = actor, slog.New(slog.DiscardHandler), map[string]int{specs[0].Pool: 1}
-	c := get(azq.NewConsumer(azq.OpenAll(s.Worker(actor, road...), specs), options))
+	options.Queues = specs
+	c := azq.Open(s.Worker(actor, road...), options)
+	must(c.Ensure(Quiet(ctx)))
 	running, cancel := context.WithCancel(ctx)
 	var wait sync.WaitGroup
-	wait.Go(func() { c.Run(running) })
+	wait.Go(func() { must(c.Run(running)) })
 	return func() { cancel(); wait.Wait() }
 }
 
@@ -131,7 +133,7 @@ func (d *diary) has(s *Stage, n int) {
 
 // working has a handler for a step that takes so long and notes what it did.
 func (d *diary) working(step string, took time.Duration) map[string]azq.Handler {
-	return map[string]azq.Handler{step: azq.HandlerFunc(func(ctx context.Context, job *azq.Job) error {
+	return map[string]azq.Handler{step: azq.HandlerFunc(func(ctx context.Context, job *azq.RawJob) error {
 		if err := sleep(ctx, took); err != nil {
 			return err
 		}

@@ -12,9 +12,9 @@ import (
 )
 
 var (
-	bulkQueue     = azq.Spec{Name: "newsletters", Steps: []string{"newsletter"}, Pool: "mail", Weight: 1, Visibility: 10 * time.Second, MaxIdlePoll: 100 * time.Millisecond}
-	criticalQueue = azq.Spec{Name: "password-resets", Steps: []string{"reset"}, Pool: "mail", Weight: 3, Urgent: true, Visibility: 2 * time.Second, MaxIdlePoll: 100 * time.Millisecond}
-	lanedQueue    = azq.Spec{Name: "films", Steps: []string{"film"}, Pool: "films", Laned: true, MaxIdlePoll: 100 * time.Millisecond}
+	bulkQueue     = azq.Spec{Name: "newsletters", Kinds: []string{"newsletter"}, Pool: "mail", Weight: 1, Visibility: 10 * time.Second, MaxIdlePoll: 100 * time.Millisecond}
+	criticalQueue = azq.Spec{Name: "password-resets", Kinds: []string{"reset"}, Pool: "mail", Weight: 3, Urgent: true, Visibility: 2 * time.Second, MaxIdlePoll: 100 * time.Millisecond}
+	lanedQueue    = azq.Spec{Name: "films", Kinds: []string{"film"}, Pool: "films", Laned: true, MaxIdlePoll: 100 * time.Millisecond}
 )
 
 // bulkAndCritical shows queues of their own for what is urgent and what is not, with
@@ -45,7 +45,7 @@ func bulkAndCritical(s *Stage) {
 // oneOfEachIsDropped lets a worker die that holds a message of each queue (Q16b).
 func oneOfEachIsDropped(s *Stage) {
 	for _, spec := range []azq.Spec{bulkQueue, criticalQueue} {
-		s.Desk("producer", spec).quiet().put(spec.Steps[0], "dropped "+spec.Steps[0])
+		s.Desk("producer", spec).quiet().put(spec.Kinds[0], "dropped "+spec.Kinds[0])
 		s.Desk("dying worker", spec).takeOne()
 	}
 	died := time.Now()
@@ -60,7 +60,7 @@ func oneOfEachIsDropped(s *Stage) {
 
 // noisyNeighbour puts 30 items of one customer before one item of another.
 func noisyNeighbour(s *Stage) {
-	producer := azq.OpenAll(s.Account("producer"), []azq.Spec{lanedQueue})
+	producer := azq.Open(s.Account("producer"), azq.Options{Queues: []azq.Spec{lanedQueue}})
 	send := func(ctx context.Context, customer string, films ...string) (lane int) {
 		for _, film := range films {
 			lane, _ = producer.Lane(Quiet(ctx), customer, false)
@@ -80,7 +80,7 @@ func noisyNeighbour(s *Stage) {
 	s.Claim(before < 20, lane, before)
 }
 
-var burstQueue = azq.Spec{Name: "films", Steps: []string{"film"}, Pool: "films", MaxIdlePoll: 100 * time.Millisecond}
+var burstQueue = azq.Spec{Name: "films", Kinds: []string{"film"}, Pool: "films", MaxIdlePoll: 100 * time.Millisecond}
 
 // burst shows a queue as a buffer (Q7), and its length as the signal by which workers
 // come and go (Q4, Q18).
@@ -130,20 +130,20 @@ func scaled(s *Stage, queue desk, length int64) (did []string, peak int) {
 	return done.read(), peak
 }
 
-var poisonQueue = azq.Spec{Name: "letters", Steps: []string{"letter"}, Pool: "mail", MaxFailures: 2, MaxIdlePoll: 100 * time.Millisecond}
+var poisonQueue = azq.Spec{Name: "letters", Kinds: []string{"letter"}, Pool: "mail", MaxFailures: 2, MaxIdlePoll: 100 * time.Millisecond}
 
 // poisonAndRedrive shows that a message is deleted only after its work succeeded (Q3):
 // one that cannot succeed is put aside with its reason, and an operator sends it again.
 func poisonAndRedrive(s *Stage) {
 	s.Prepare(poisonQueue)
-	queues := azq.OpenAll(s.Account("operator"), []azq.Spec{poisonQueue})
+	queues := azq.Open(s.Account("operator"), azq.Options{Queues: []azq.Spec{poisonQueue}})
 	operator := desk{queues.Queue(poisonQueue.Name), "operator", s.ctx}
 	operator.put("letter", "letter")
 	var tried diary
 	var corrected atomic.Bool
 	stop := s.Consume(s.ctx, "worker", poisonQueue, azq.Options{
 		FirstRetry: time.Second,
-		Handlers: map[string]azq.Handler{"letter": azq.HandlerFunc(func(_ context.Context, job *azq.Job) error {
+		Handlers: map[string]azq.Handler{"letter": azq.HandlerFunc(func(_ context.Context, job *azq.RawJob) error {
 			tried.note(fmt.Sprintf("attempt %d, last error %q", job.Attempt(), job.Item.LastError))
 			if !corrected.Load() {
 				return errors.New("no such street")

@@ -28,7 +28,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore"
 )
 
-var greetQueue = azq.Spec{Name: "greetings", Steps: []string{"greet"}, Pool: "light", MaxIdlePoll: 100 * time.Millisecond}
+var greetQueue = azq.Spec{Name: "greetings", Kinds: []string{"greet"}, Pool: "light", MaxIdlePoll: 100 * time.Millisecond}
 
 // greeting is the data of an item, with bytes that no text may hold (Q19).
 type greeting struct {
@@ -65,7 +65,7 @@ func threeWorkers(s *Stage) {
 		}
 		defer s.Consume(s.ctx, worker, spec, azq.Options{
 			Version: version + 1, DeferPause: time.Second,
-			Handlers: map[string]azq.Handler{"greet": azq.Handle(func(ctx context.Context, job *azq.Job, g greeting) error {
+			Handlers: map[string]azq.Handler{"greet": azq.HandlerOf(func(ctx context.Context, job *azq.RawJob, g greeting) error {
 				if job.Item.ID == "new greeting" {
 					seen, data = job.Item, g // once: no other worker takes it
 				}
@@ -156,7 +156,7 @@ func receiveAndDelete(s *Stage, queue *azqueue.QueueClient) string {
 // sendGreeting writes a message as a program would that is not ours.
 func sendGreeting(ctx context.Context, s *Stage, queue string, version int, id string, picture []byte) {
 	data := get(json.Marshal(greeting{Name: "Ada", Picture: picture}))
-	text := fmt.Sprintf(`{"specversion":"1.0","id":%q,%s,"type":%q,"data":%s}`, id, unknownMember, azq.Item{Step: "greet", Version: version}.Type(), data)
+	text := fmt.Sprintf(`{"specversion":"1.0","id":%q,%s,"type":%q,"data":%s}`, id, unknownMember, azq.Item{Kind: "greet", Version: version}.Type(), data)
 	get(s.Account("producer").Queue(queue).EnqueueMessage(ctx, base64.StdEncoding.EncodeToString([]byte(text)), nil))
 }
 

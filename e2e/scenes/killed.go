@@ -61,7 +61,7 @@ func killedInTheMiddle(s *Stage) {
 // stopsInTime lets renewals fail: the handler is told to stop before its visibility
 // timeout ends, so that no two workers ever make one portion (Q16c).
 func stopsInTime(s *Stage) {
-	spec := azq.Spec{Name: "portions", Steps: []string{"portion"}, Pool: "heavy", Visibility: 4 * time.Second, MaxIdlePoll: 100 * time.Millisecond}
+	spec := azq.Spec{Name: "portions", Kinds: []string{"portion"}, Pool: "heavy", Visibility: 4 * time.Second, MaxIdlePoll: 100 * time.Millisecond}
 	s.Prepare(spec)
 	s.Desk("producer", spec).quiet().put("portion", "a long portion")
 	var stopped sync.Once
@@ -70,7 +70,7 @@ func stopsInTime(s *Stage) {
 	var blackout atomic.Bool
 	blackout.Store(true)
 	stop := s.Consume(s.ctx, "encoder 3", spec, azq.Options{
-		Handlers: map[string]azq.Handler{"portion": azq.HandlerFunc(func(ctx context.Context, job *azq.Job) error {
+		Handlers: map[string]azq.Handler{"portion": azq.HandlerFunc(func(ctx context.Context, job *azq.RawJob) error {
 			<-ctx.Done()
 			stopped.Do(func() {
 				left = time.Until(job.Received.Add(spec.Visibility))

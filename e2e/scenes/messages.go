@@ -50,7 +50,7 @@ func tooLarge(s *Stage) {
 
 // queueVocabulary uses every operation of the queue service (Q10).
 func queueVocabulary(s *Stage) {
-	queues := azq.OpenAll(s.Account("operator"), []azq.Spec{plainQueue})
+	queues := azq.Open(s.Account("operator"), azq.Options{Queues: []azq.Spec{plainQueue}})
 	q := desk{queues.Queue(plainQueue.Name), "operator", s.ctx}
 	must(q.Create(s.ctx))
 	must(q.Create(Quiet(s.ctx)))

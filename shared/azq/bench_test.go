@@ -232,23 +232,22 @@ func drainPrefetch(b *testing.B, q *azqueue.QueueClient) {
 	deleters.Wait()
 }
 
-func drainWithRuntime(b *testing.B, qs *azq.Queues) {
+func drainWithRuntime(b *testing.B, qs *azq.Client) {
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
 	var done sync.WaitGroup
 	done.Add(benchItems)
-	h := azq.HandlerFunc(func(context.Context, *azq.Job) error { done.Done(); return nil })
-	c, err := azq.NewConsumer(qs, azq.Options{
+	h := azq.HandlerFunc(func(context.Context, *azq.RawJob) error { done.Done(); return nil })
+	c := qs.With(azq.Options{
 		Handlers: map[string]azq.Handler{step: h}, Pools: map[string]int{light: benchSlots}, StopWithin: 5 * time.Second,
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	finished := make(chan struct{})
-	go func() { defer close(finished); c.Run(ctx) }()
+	finished := make(chan error, 1)
+	go func() { finished <- c.Run(ctx) }()
 	done.Wait()
 	cancel() // draining still deletes what is done
-	<-finished
+	if err := <-finished; err != nil {
+		b.Fatal(err)
+	}
 	if s := c.Stats().Queue(jobs); s.Completed != benchItems {
 		b.Errorf("counters %+v", s)
 	}

@@ -19,10 +19,7 @@ const (
 	BreakerOpen     = "open"      // not receiving
 )
 
-const (
-	opensAfter   = 3                // troubles in a row
-	probeTimeout = 15 * time.Second // a machine may be slow without being sick
-)
+const probeTimeout = 15 * time.Second // a machine may be slow without being sick
 
 // breakers are the circuit breakers of one worker, one for each dependency. While one is open
 // that has a probe, the worker receives nothing, because most items would meet the same
@@ -35,9 +32,11 @@ const (
 // In a row means that no item of a step that met the trouble was done in between. (Why not a
 // library: docs/decisions/0024-dependency-failures-open-a-circuit-breaker.md.)
 type breakers struct {
+	opensAfter      int // troubles in a row
 	pause, maxPause time.Duration
 	probes          map[string]func(context.Context) error
 	log             *slog.Logger
+	tell            func(Event)
 
 	mu     sync.Mutex
 	all    map[string]*breaker
@@ -56,8 +55,9 @@ type breaker struct {
 	misled bool            // the probe succeeded and the work did not: only an item can close the breaker
 }
 
-func newBreakers(o Options, log *slog.Logger) *breakers {
+func newBreakers(o Options, log *slog.Logger, tell func(Event)) *breakers {
 	b := &breakers{
+		opensAfter: o.OpensAfter, tell: tell,
 		pause: o.DependencyPause, maxPause: o.MaxDependencyPause, probes: o.Probes, log: log,
 		all: map[string]*breaker{},
 	}
@@ -75,7 +75,7 @@ func (b *breakers) failed(dependency, step string, err error) {
 	k.Failures++
 	k.row++
 	k.steps[step] = true
-	if k.State == BreakerHalfOpen || k.State == BreakerClosed && k.row >= opensAfter {
+	if k.State == BreakerHalfOpen || k.State == BreakerClosed && k.row >= b.opensAfter {
 		k.misled = k.misled || k.State == BreakerClosed && k.pause > 0
 		b.open(k, err)
 	}
@@ -172,6 +172,7 @@ func (b *breakers) open(k *breaker, err error) {
 	if k.State == BreakerClosed {
 		k.Since = time.Now()
 		b.log.Warn("trouble: no more items are received", "dependency", k.Dependency, "error", k.Reason)
+		b.tell(Event{Type: EventBreakerOpen, Dependency: k.Dependency, Err: err})
 	}
 	k.State = BreakerOpen
 	k.pause = min(max(2*k.pause, b.pause), b.maxPause)
@@ -188,7 +189,7 @@ func (b *breakers) open(k *breaker, err error) {
 // close lets items be received again. Until an item of a step that met the trouble is
 // done, one more trouble opens the breaker at once and for longer.
 func (b *breakers) close(k *breaker) {
-	k.State, k.row = BreakerClosed, opensAfter-1
+	k.State, k.row = BreakerClosed, b.opensAfter-1
 	b.log.Info("trouble is over: items are received", "dependency", k.Dependency, "lasted", time.Since(k.Since).Round(time.Millisecond))
 	k.Since, k.Reason = time.Time{}, ""
 }
@@ -233,9 +234,9 @@ func (b *breakers) stats() []BreakerStats {
 	return list
 }
 
-// Ready returns an error that says why the worker receives nothing, while a breaker is open.
-func (c *Consumer) Ready() error {
-	for _, s := range c.breakers.stats() {
+// ready returns why nothing is received while a breaker is open.
+func (b *breakers) ready() error {
+	for _, s := range b.stats() {
 		if s.State == BreakerOpen {
 			return fmt.Errorf("trouble with %s since %s: %s", s.Dependency, s.Since.UTC().Format(time.RFC3339), s.Reason)
 		}

@@ -14,8 +14,9 @@ import (
 // "mail-1" without a poison queue of its own is a lane of "mail" if that has one. It does
 // not say what is in them or who works on them: kinds and pools are empty, and where no
 // timeout was published [Spec] has the default.
-func Discover(ctx context.Context, a *azstore.Account) (specs []Spec, _ error) {
-	there, err := (&Queues{account: a}).List(ctx)
+func Discover(ctx context.Context, a *azstore.Account) ([]Spec, error) {
+	specs := []Spec{} // not nil, which would mean a queue "default"
+	there, err := (&queues{account: a}).List(ctx)
 	if err != nil {
 		return nil, err
 	}

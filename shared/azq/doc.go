@@ -2,15 +2,10 @@
 // calls handlers for them, and settles each message by the error that its handler returns. It
 // knows nothing of what the work is about.
 //
-//	queues := azq.OpenAll(account, []azq.Spec{{Name: "mail", Steps: []string{"welcome"}, Pool: "light"}})
-//	c, err := azq.NewConsumer(queues, azq.Options{
-//		Pools:    map[string]int{"light": 4},
-//		Handlers: map[string]azq.Handler{"welcome": azq.Handle(sendWelcome)},
-//	})
-//	…
-//	c.Run(ctx)
-//
-// docs/take-the-runtime.md has a whole program.
+//	client := azq.Open(account, azq.Options{}) // one queue, "default"
+//	azq.Handle(client, func(ctx context.Context, job *azq.Job[Letter]) error { … })
+//	id, err := client.Send(ctx, Letter{To: "Ada"})
+//	err = client.Run(ctx)
 //
 //	poller (one per queue)            poller.go   receives messages, only into free slots
 //	  └─ pool (one per kind of work)  pool.go     says which queue gets the next free slot

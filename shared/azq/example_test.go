@@ -12,33 +12,25 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 )
 
-// Letter is the data of an item: sender and handler share the type.
+// Letter is the data of an item: sender and handler share the type, which is its kind.
 type Letter struct {
 	To string `json:"to"`
 }
 
-// Send and handle: a queue is declared, an item with typed data is sent, and a
-// handler gets it. The message is deleted when the handler has returned nil.
+// Kind names the work.
+func (Letter) Kind() string { return "welcome" }
+
+// Send and handle: an item with typed data is sent, and a handler gets it. The message is
+// deleted when the handler has returned nil.
 func Example() {
-	queues := azq.OpenAll(azuritetest.Example(), []azq.Spec{{Name: "mail", Steps: []string{"welcome"}, Pool: "mail"}})
-	check(queues.Ensure(context.Background()))
-
-	item, err := azq.NewItem("welcome", "order 7", "order-7.welcome", Letter{To: "Ada"})
-	check(err)
-	check(queues.Send(context.Background(), "mail", item, 0))
-
-	c, err := azq.NewConsumer(queues, azq.Options{
-		Pools: map[string]int{"mail": 4},
-		Handlers: map[string]azq.Handler{
-			"welcome": azq.Handle(func(_ context.Context, job *azq.Job, letter Letter) error {
-				fmt.Println("a letter to", letter.To, "about", job.Item.Subject)
-				return nil
-			}),
-		},
-		Log: quiet,
+	client := azq.Open(azuritetest.Example(), azq.Options{Log: quiet}) // one queue, "default"
+	azq.Handle(client, func(_ context.Context, job *azq.Job[Letter]) error {
+		fmt.Println("a letter to", job.Data.To, "about", job.Item.Subject)
+		return nil
 	})
+	_, err := client.Send(context.Background(), Letter{To: "Ada"}, azq.ID("order-7.welcome"), azq.Subject("order 7"))
 	check(err)
-	runUntilEmpty(c, queues)
+	runUntilEmpty(client)
 	// Output: a letter to Ada about order 7
 }
 
@@ -46,7 +38,7 @@ func Example() {
 // growing pause. The last failure puts the item aside as poison, from where an
 // operator sends it again.
 func Example_retryAndPoison() {
-	queues := azq.OpenAll(azuritetest.Example(), []azq.Spec{{Name: "mail", Steps: []string{"welcome"}, Pool: "mail", MaxFailures: 2}})
+	queues := azq.Open(azuritetest.Example(), azq.Options{Queues: []azq.Spec{{Name: "mail", Kinds: []string{"welcome"}, Pool: "mail", MaxFailures: 2}}})
 	check(queues.Ensure(context.Background()))
 	enqueue(queues, "mail", "welcome", "order-7.welcome")
 
@@ -54,7 +46,7 @@ func Example_retryAndPoison() {
 	options := azq.Options{
 		Pools: map[string]int{"mail": 1},
 		Handlers: map[string]azq.Handler{
-			"welcome": azq.HandlerFunc(func(_ context.Context, job *azq.Job) error {
+			"welcome": azq.HandlerFunc(func(_ context.Context, job *azq.RawJob) error {
 				fmt.Printf("attempt %d, last error %q\n", job.Attempt(), job.Item.LastError)
 				if broken {
 					return errors.New("no such street")
@@ -84,14 +76,14 @@ func Example_retryAndPoison() {
 // A lease kept by progress: work may take much longer than the visibility timeout,
 // as long as it says that it moves. A worker that hangs or dies loses the message.
 func Example_leaseKeptByProgress() {
-	queues := azq.OpenAll(azuritetest.Example(), []azq.Spec{{Name: "films", Steps: []string{"encode"}, Pool: "films", Visibility: 8 * time.Second}})
+	queues := azq.Open(azuritetest.Example(), azq.Options{Queues: []azq.Spec{{Name: "films", Kinds: []string{"encode"}, Pool: "films", Visibility: 8 * time.Second}}})
 	check(queues.Ensure(context.Background()))
 	enqueue(queues, "films", "encode", "film-1")
 
 	consume(queues, azq.Options{
 		Pools: map[string]int{"films": 2},
 		Handlers: map[string]azq.Handler{
-			"encode": azq.HandlerFunc(func(ctx context.Context, job *azq.Job) error {
+			"encode": azq.HandlerFunc(func(ctx context.Context, job *azq.RawJob) error {
 				for frame := range 200 { // ten seconds
 					select {
 					case <-ctx.Done(): // the lease is lost or ends, or the worker drains
@@ -113,14 +105,14 @@ func Example_leaseKeptByProgress() {
 
 // Snooze: work that is not due yet goes back for a while. It costs no attempt.
 func Example_snooze() {
-	queues := azq.OpenAll(azuritetest.Example(), []azq.Spec{{Name: "mail", Steps: []string{"welcome"}, Pool: "mail"}})
+	queues := azq.Open(azuritetest.Example(), azq.Options{Queues: []azq.Spec{{Name: "mail", Kinds: []string{"welcome"}, Pool: "mail"}}})
 	check(queues.Ensure(context.Background()))
 	enqueue(queues, "mail", "welcome", "order-7.welcome")
 
 	consume(queues, azq.Options{
 		Pools: map[string]int{"mail": 1},
 		Handlers: map[string]azq.Handler{
-			"welcome": azq.HandlerFunc(func(_ context.Context, job *azq.Job) error {
+			"welcome": azq.HandlerFunc(func(_ context.Context, job *azq.RawJob) error {
 				if job.Item.Snoozes < 2 {
 					fmt.Println("too early")
 					return azq.Snooze(time.Second, "the shop is closed")
@@ -141,10 +133,10 @@ func Example_snooze() {
 // slow and never stuck. An urgent queue has a slot of its own besides, which it
 // finds free even while bulk work holds the whole pool.
 func Example_priorities() {
-	queues := azq.OpenAll(azuritetest.Example(), []azq.Spec{
-		{Name: "password-resets", Steps: []string{"reset"}, Pool: "mail", Weight: 3, Urgent: true},
-		{Name: "newsletters", Steps: []string{"newsletter"}, Pool: "mail", Weight: 1},
-	})
+	queues := azq.Open(azuritetest.Example(), azq.Options{Queues: []azq.Spec{
+		{Name: "password-resets", Kinds: []string{"reset"}, Pool: "mail", Weight: 3, Urgent: true},
+		{Name: "newsletters", Kinds: []string{"newsletter"}, Pool: "mail", Weight: 1},
+	}})
 	check(queues.Ensure(context.Background()))
 	enqueue(queues, "newsletters", "newsletter", "june", "july")
 
@@ -152,7 +144,7 @@ func Example_priorities() {
 	consume(queues, azq.Options{
 		Pools: map[string]int{"mail": 1},
 		Handlers: map[string]azq.Handler{
-			"newsletter": azq.HandlerFunc(func(_ context.Context, job *azq.Job) error {
+			"newsletter": azq.HandlerFunc(func(_ context.Context, job *azq.RawJob) error {
 				if job.Item.ID == "june" { // the only ordinary slot is taken until the reset has gone out
 					enqueue(queues, "password-resets", "reset", "Ada")
 					<-sent
@@ -160,7 +152,7 @@ func Example_priorities() {
 				fmt.Println("newsletter of", job.Item.ID)
 				return nil
 			}),
-			"reset": azq.HandlerFunc(func(_ context.Context, job *azq.Job) error {
+			"reset": azq.HandlerFunc(func(_ context.Context, job *azq.RawJob) error {
 				fmt.Println("password reset for", job.Item.ID)
 				close(sent)
 				return nil
@@ -182,20 +174,16 @@ func check(err error) {
 	}
 }
 
-// consume makes a consumer and runs it until its queues are empty.
-func consume(queues *azq.Queues, options azq.Options) {
-	c, err := azq.NewConsumer(queues, options)
-	check(err)
-	runUntilEmpty(c, queues)
-}
+// consume works until the queues are empty.
+func consume(queues *azq.Client, options azq.Options) { runUntilEmpty(queues.With(options)) }
 
-func runUntilEmpty(c *azq.Consumer, queues *azq.Queues) {
+func runUntilEmpty(client *azq.Client) {
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	var running sync.WaitGroup
-	running.Go(func() { c.Run(ctx) })
-	for _, spec := range queues.Specs() {
+	running.Go(func() { check(client.Run(ctx)) })
+	for _, spec := range client.Specs() {
 		azuritetest.Poll(time.Minute, func() bool {
-			state, err := queues.Queue(spec.Name).Length(ctx)
+			state, err := client.Queue(spec.Name).Length(ctx)
 			check(err)
 			return state.Length == 0
 		})
@@ -205,10 +193,10 @@ func runUntilEmpty(c *azq.Consumer, queues *azq.Queues) {
 }
 
 // enqueue puts items without data into a queue.
-func enqueue(queues *azq.Queues, queue, step string, ids ...string) {
+func enqueue(queues *azq.Client, queue, step string, ids ...string) {
 	for _, id := range ids {
 		item, err := azq.NewItem(step, "", id, nil)
 		check(err)
-		check(queues.Send(context.Background(), queue, item, 0))
+		check(queues.SendItem(context.Background(), queue, item, 0))
 	}
 }

@@ -50,7 +50,7 @@ const DefaultNamespace = "azq"
 type Item struct {
 	ID          string          `json:"id"`                    // the same in every attempt and every duplicate
 	Namespace   string          `json:"-"`                     // begins the type: the product that the work belongs to
-	Step        string          `json:"-"`                     // names the handler: the middle of the CloudEvents type
+	Kind        string          `json:"-"`                     // names the handler: the middle of the CloudEvents type
 	Version     int             `json:"-"`                     // of Data and what it stands for, from 1: the N in the type "<namespace>.work.<step>.vN"
 	Subject     string          `json:"subject,omitempty"`     // what the work is about; only the handler knows what is valid
 	Source      string          `json:"source,omitempty"`      // the sender, a URI reference
@@ -81,7 +81,7 @@ func NewItem(step, subject, id string, data any) (Item, error) {
 		return Item{}, errors.New("new work item: id is empty")
 	}
 	item := Item{
-		ID: id, Step: step, Version: 1, Subject: subject,
+		ID: id, Kind: step, Version: 1, Subject: subject,
 		Namespace: DefaultNamespace, Source: "/" + DefaultNamespace, Time: time.Now().UTC().Truncate(time.Millisecond),
 	}
 	if !typeName.MatchString(item.Type()) {
@@ -98,7 +98,7 @@ func NewItem(step, subject, id string, data any) (Item, error) {
 }
 
 // Type is the CloudEvents type: what is asked for, and in which version.
-func (i Item) Type() string { return fmt.Sprintf("%s.work.%s.v%d", i.Namespace, i.Step, i.Version) }
+func (i Item) Type() string { return fmt.Sprintf("%s.work.%s.v%d", i.Namespace, i.Kind, i.Version) }
 
 // DecodeData reads the item's data as a T. Data of the wrong shape is [ErrMalformed], and so
 // is none.
@@ -302,7 +302,7 @@ func itemOf(known map[string]json.RawMessage) (Item, error) {
 		}
 	}
 	item := e.Item
-	item.Namespace, item.Step, item.Data = match[1], match[2], known["data"]
+	item.Namespace, item.Kind, item.Data = match[1], match[2], known["data"]
 	item.Version, _ = strconv.Atoi(match[3]) // the pattern allows digits only
 	return item, nil
 }

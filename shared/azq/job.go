@@ -9,25 +9,25 @@ import (
 	"time"
 )
 
-// Handler does the work of one step. It may be called several times for the same
+// Handler does the work of one kind. It may be called several times for the same
 // item, also by two workers at once, and must be idempotent (paper row Q8).
 //
-// Package azq lists what its error means, and the causes with which its context is
-// cancelled. The slot stays in use until Handle returns.
+// [ErrLeaseLost] and its neighbours list what its error means, and the causes with which its
+// context is cancelled. The slot stays in use until Handle returns.
 type Handler interface {
-	Handle(ctx context.Context, job *Job) error
+	Handle(ctx context.Context, job *RawJob) error
 }
 
 // HandlerFunc is a function that is a [Handler].
-type HandlerFunc func(ctx context.Context, job *Job) error
+type HandlerFunc func(ctx context.Context, job *RawJob) error
 
 // Handle calls f.
-func (f HandlerFunc) Handle(ctx context.Context, job *Job) error { return f(ctx, job) }
+func (f HandlerFunc) Handle(ctx context.Context, job *RawJob) error { return f(ctx, job) }
 
-// Handle makes a handler of a function that takes the item's data as a T. Data of
-// another shape, or none, makes the item poison at once: a retry would not change it.
-func Handle[T any](work func(ctx context.Context, job *Job, data T) error) Handler {
-	return HandlerFunc(func(ctx context.Context, job *Job) error {
+// HandlerOf makes a handler of a function that takes the item's data as a T, for kinds that are
+// no types: see [Options].Handlers. Items whose data is no T are poison at once.
+func HandlerOf[T any](work func(ctx context.Context, job *RawJob, data T) error) Handler {
+	return HandlerFunc(func(ctx context.Context, job *RawJob) error {
 		data, err := DecodeData[T](job.Item)
 		if err != nil {
 			return err
@@ -40,11 +40,52 @@ func Handle[T any](work func(ctx context.Context, job *Job, data T) error) Handl
 // item becomes poison. It may be called again and must be idempotent. When it returns
 // [Unwanted] the item is deleted instead; with any other error it is delivered again.
 type Exhausted interface {
-	Exhausted(ctx context.Context, job *Job, cause error) error
+	Exhausted(ctx context.Context, job *RawJob, cause error) error
 }
 
-// Job is one delivery of an item to a handler.
-type Job struct {
+// Job is one delivery of an item whose data is a T.
+type Job[T Payload] struct {
+	*RawJob
+	Data T
+}
+
+// Handle registers the work of T's kind. Items whose data is no T are poison at once: a retry
+// would not change them. Two handlers of one kind are a mistake that [Client.Check] tells.
+func Handle[T Payload](c *Client, work func(ctx context.Context, job *Job[T]) error) {
+	HandleWith(c, work, nil)
+}
+
+// HandleWith is Handle with a function that is called before an item of the kind becomes
+// poison: see [Exhausted].
+func HandleWith[T Payload](c *Client, work func(ctx context.Context, job *Job[T]) error, exhausted func(ctx context.Context, job *Job[T], cause error) error) {
+	var data T
+	c.register(data.Kind(), typedHandler[T]{work, exhausted})
+}
+
+type typedHandler[T Payload] struct {
+	work      func(ctx context.Context, job *Job[T]) error
+	exhausted func(ctx context.Context, job *Job[T], cause error) error
+}
+
+func (h typedHandler[T]) Handle(ctx context.Context, job *RawJob) error {
+	data, err := DecodeData[T](job.Item)
+	if err != nil {
+		return err
+	}
+	return h.work(ctx, &Job[T]{job, data})
+}
+
+// Exhausted is not told of items whose data is no T.
+func (h typedHandler[T]) Exhausted(ctx context.Context, job *RawJob, cause error) error {
+	data, err := DecodeData[T](job.Item)
+	if err != nil || h.exhausted == nil {
+		return nil
+	}
+	return h.exhausted(ctx, &Job[T]{job, data}, cause)
+}
+
+// RawJob is one delivery of an item to a handler.
+type RawJob struct {
 	Delivery
 	Item  Item
 	Queue string // without the prefix of the account; of a lane, its own name
@@ -55,17 +96,17 @@ type Job struct {
 }
 
 // Renewals is how often the lease was renewed so far.
-func (j *Job) Renewals() int64 { return j.renewals.Load() }
+func (j *RawJob) Renewals() int64 { return j.renewals.Load() }
 
 // Progress says that the work moved. The lease is renewed only while it is called at least
 // every Options.StallAfter (60 s). A call is cheap enough for every frame.
-func (j *Job) Progress() { j.moved.Store(time.Now().UnixNano()) }
+func (j *RawJob) Progress() { j.moved.Store(time.Now().UnixNano()) }
 
 // Attempt is the number of this attempt, from 1. Interruptions do not count.
-func (j *Job) Attempt() int { return j.Item.Failures + 1 }
+func (j *RawJob) Attempt() int { return j.Item.Failures + 1 }
 
 // LastMoved is when Progress was last called.
-func (j *Job) LastMoved() time.Time { return time.Unix(0, j.moved.Load()) }
+func (j *RawJob) LastMoved() time.Time { return time.Unix(0, j.moved.Load()) }
 
 // panicError is what a panic in a handler becomes: a failed attempt like others.
 type panicError struct {

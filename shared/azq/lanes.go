@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Lanes is how many queues each laned [Spec] has.
+// DefaultLanes is Options.Lanes when it is 0: how many queues each laned [Spec] has.
 //
 // A queue is first in, first out, so a customer who sends 500 jobs would make all
 // others wait, and Azure Storage queues have no message groups. So all work of a job goes
@@ -22,12 +22,12 @@ import (
 //
 // Before you lower the number, wait until the lanes that will go are empty: no worker
 // reads them afterwards.
-const Lanes = 4
+const DefaultLanes = 4
 
 // LaneName is the name of a queue's lane: the base name for lane 0, then "<base>-1"
-// and so on. lane is taken modulo [Lanes].
+// and so on.
 func LaneName(base string, lane int) string {
-	if lane %= Lanes; lane > 0 {
+	if lane > 0 {
 		return fmt.Sprintf("%s-%d", base, lane)
 	}
 	return base
@@ -40,11 +40,11 @@ func (s Spec) Lane() int { return s.lane }
 func (s Spec) Base() string { return cmp.Or(s.base, s.Name) }
 
 // withLanes returns one spec for each queue.
-func withLanes(specs []Spec) []Spec {
+func withLanes(specs []Spec, lanes int) []Spec {
 	var all []Spec
 	for _, s := range specs {
 		all = append(all, s)
-		for lane := 1; s.Laned && lane < Lanes; lane++ {
+		for lane := 1; s.Laned && lane < lanes; lane++ {
 			side := s
 			side.Name, side.lane, side.base = LaneName(s.Name, lane), lane, s.Name
 			all = append(all, side)
@@ -68,7 +68,7 @@ const (
 type laneLengths struct {
 	mu     sync.Mutex
 	readAt time.Time
-	length [Lanes]int64
+	length []int64                     // by lane
 	sent   *lru.Cache[string, sending] // by customer
 }
 
@@ -89,17 +89,17 @@ type sending struct {
 // The lengths are read at most once a second: a user waits for the answer. What a customer
 // sent is counted in this process only. When the lengths cannot be read the choice is still
 // a valid lane, perhaps not the shortest.
-func (qs *Queues) Lane(ctx context.Context, customer string, urgent bool) (lane int, bulk bool) {
+func (qs *queues) Lane(ctx context.Context, customer string, urgent bool) (lane int, bulk bool) {
 	l := &qs.lanes
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	lately := l.note(customer)
 	qs.measure(ctx)
-	if l.length[0] > shortLane {
+	if l.length[0] > shortLane && len(l.length) > 1 {
 		bulk = !urgent && lately > quietJobs
-		two := twoLanes(customer)
+		two := twoLanes(customer, len(l.length))
 		lane = two[0]
-		for other := range Lanes {
+		for other := range l.length {
 			if l.length[other] < l.length[lane] && (!bulk || slices.Contains(two, other)) {
 				lane = other
 			}
@@ -123,14 +123,14 @@ func (l *laneLengths) note(customer string) int {
 
 // measure reads the lengths of all lanes, in parallel, unless that was tried a short time
 // ago: senders must not wait for one timeout after the other. The caller holds mu.
-func (qs *Queues) measure(ctx context.Context) {
+func (qs *queues) measure(ctx context.Context) {
 	l := &qs.lanes
 	if time.Since(l.readAt) < lengthsFor {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	var sum [Lanes]atomic.Int64
+	sum := make([]atomic.Int64, len(l.length))
 	group, ctx := errgroup.WithContext(ctx)
 	for _, spec := range qs.specs {
 		if spec.Laned {
@@ -142,21 +142,23 @@ func (qs *Queues) measure(ctx context.Context) {
 		}
 	}
 	if group.Wait() == nil {
-		for lane := range Lanes {
+		for lane := range sum {
 			l.length[lane] = sum[lane].Load()
 		}
 	}
 	l.readAt = time.Now()
 }
 
-// twoLanes returns two different lanes out of 1 to Lanes-1. The same customer gets
-// the same two in every process. With one each, two busy customers might share it for ever.
-func twoLanes(customer string) []int {
+// twoLanes returns two lanes beside lane 0, different ones if there are two. The same customer
+// gets the same in every process. With one each, two busy customers might share it for ever.
+func twoLanes(customer string, lanes int) []int {
 	h := fnv.New64a()
 	h.Write([]byte(customer))
-	sum := h.Sum64()
-	const side = Lanes - 1
+	sum, side := h.Sum64(), uint64(lanes-1)
 	first := sum >> 32 % side
-	second := (first + 1 + sum&0xffffffff%(side-1)) % side
+	second := first
+	if side > 1 {
+		second = (first + 1 + sum&0xffffffff%(side-1)) % side
+	}
 	return []int{1 + int(first), 1 + int(second)}
 }

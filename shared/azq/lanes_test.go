@@ -11,9 +11,9 @@ import (
 // laned has two queues with lanes.
 var laned = []azq.Spec{{Name: "first", Pool: "light", Laned: true}, {Name: "last", Pool: "light", Laned: true}}
 
-func stack(t *testing.T) *azq.Queues {
+func stack(t *testing.T) *azq.Client {
 	t.Helper()
-	qs := azq.OpenAll(azuritetest.Account(t), laned)
+	qs := azq.Open(azuritetest.Account(t), azq.Options{Queues: laned})
 	if err := qs.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +21,7 @@ func stack(t *testing.T) *azq.Queues {
 }
 
 // place chooses a lane for a job of the customer and puts its first item there.
-func place(t *testing.T, qs *azq.Queues, customer string, i int) int {
+func place(t *testing.T, qs *azq.Client, customer string, i int) int {
 	t.Helper()
 	lane, _ := qs.Lane(t.Context(), customer, false)
 	sendItem(t, qs.Queue(azq.LaneName("first", lane)), itemWith(t, fmt.Sprint(customer, i), nil))
@@ -36,7 +36,7 @@ func TestQuietCustomersFindAShortLane(t *testing.T) {
 	if lane := place(t, qs, "first", 0); lane != 0 {
 		t.Errorf("the first job of an idle stack travels on lane %d", lane)
 	}
-	var got [azq.Lanes]int
+	var got [azq.DefaultLanes]int
 	for i := range 60 {
 		got[place(t, qs, "noisy", i)]++
 	}
@@ -65,21 +65,21 @@ func TestQuietCustomersFindAShortLane(t *testing.T) {
 func TestTwoLanesAreTheCustomersOwn(t *testing.T) {
 	t.Parallel()
 	account := azuritetest.Account(t)
-	first, second := azq.OpenAll(account, laned), azq.OpenAll(account, laned)
+	first, second := azq.Open(account, azq.Options{Queues: laned}), azq.Open(account, azq.Options{Queues: laned})
 	if err := first.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for lane := range azq.Lanes { // all lanes are busy
+	for lane := range azq.DefaultLanes { // all lanes are busy
 		for i := range 10 {
 			sendItem(t, first.Queue(azq.LaneName("first", lane)), itemWith(t, fmt.Sprint("busy", i), nil))
 		}
 	}
-	pairs := map[[azq.Lanes]bool]int{}
+	pairs := map[[azq.DefaultLanes]bool]int{}
 	for c := range 24 {
 		customer := fmt.Sprint("customer-", c)
-		var used [azq.Lanes]bool
+		var used [azq.DefaultLanes]bool
 		n := 0
-		for _, qs := range []*azq.Queues{first, second} {
+		for _, qs := range []*azq.Client{first, second} {
 			for i := range 10 {
 				lane, _ := qs.Lane(t.Context(), customer, false)
 				if i >= 4 && !used[lane] { // it has shown that it is busy

@@ -3,25 +3,44 @@ package azq
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"time"
 )
 
-// Options are the consumer's settings. Zero values mean the defaults; Handlers and
-// Pools have none.
+// Options are a client's settings. Zero values mean the defaults.
 type Options struct {
-	// Handlers do the work, by the step of an item. An item of a step without a
-	// handler is snoozed for a worker that has one (paper row Q6).
+	// Namespace begins the type of items: the product that they belong to. Default
+	// [DefaultNamespace].
+	Namespace string
+
+	// Queues are the queues that the client knows. Default: one, "default". Senders and
+	// workers declare the same.
+	Queues []Spec
+
+	Lanes int // how many queues each laned Spec has; default [DefaultLanes]
+
+	// SendMiddleware goes around each sending, the first outermost.
+	SendMiddleware []func(Sender) Sender
+
+	// The rest concerns workers: clients that Run.
+
+	// Handlers do the work, by the kind of an item, for an engine whose kinds are data. [Handle]
+	// adds typed ones. An item of a kind without a handler is snoozed for a worker that has
+	// one (paper row Q6).
 	Handlers map[string]Handler
 
-	// Pools is how many items of each pool are worked on at once; 0 leaves it to others.
+	// Middleware goes around each handler, the first outermost.
+	Middleware []func(Handler) Handler
+
+	// Pools is how many items of each pool are worked on at once; 0 leaves it to others. Nil
+	// gives each pool a slot for each core.
 	Pools map[string]int
 
 	// Version is the newest version of items that the handlers understand. Newer
@@ -38,6 +57,9 @@ type Options struct {
 	// runs is released. Default 500 ms.
 	StopWithin time.Duration
 
+	// DrainTimeout is how long after the drain began Run waits for handlers. Default: for ever.
+	DrainTimeout time.Duration
+
 	RefreshPolicy time.Duration // between two reads of each queue's length and policy; default 15 s
 	DeferPause    time.Duration // an item that this worker does not understand is snoozed; default 30 s
 
@@ -50,6 +72,14 @@ type Options struct {
 	// them on the message says of each attempt that it begins, and only those count: a
 	// delivery whose reply was lost has reached no handler.
 	MaxUnexplained int
+
+	// MaxKills is how many times the child processes of one item may be killed from outside, or
+	// for taking too long, before the item is poison: it needs more memory or time than there
+	// is. Default 8.
+	MaxKills int
+
+	// OpensAfter is how many troubles with a dependency in a row open its circuit breaker. Default 3.
+	OpensAfter int
 
 	// DependencyPause and MaxDependencyPause bound how long an item that met trouble is
 	// hidden and an open breaker waits, doubled each time. Defaults 1 s and 30 s.
@@ -66,6 +96,13 @@ func (o Options) withDefaults() Options {
 	if o.Worker == "" {
 		o.Worker, _ = os.Hostname()
 	}
+	o.Namespace = cmp.Or(o.Namespace, DefaultNamespace)
+	if o.Queues == nil {
+		o.Queues = []Spec{{Name: "default"}}
+	}
+	o.Lanes = cmp.Or(o.Lanes, DefaultLanes)
+	o.MaxKills = cmp.Or(o.MaxKills, 8)
+	o.OpensAfter = cmp.Or(o.OpensAfter, 3)
 	o.Log = cmp.Or(o.Log, slog.Default())
 	o.Version = cmp.Or(o.Version, 1)
 	o.StallAfter = cmp.Or(o.StallAfter, 60*time.Second)
@@ -80,28 +117,27 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// check finds settings with which some work would never be done. One error reports
-// all of them.
-func (o Options) check(specs []Spec) error {
-	var problems []error
+// check finds settings with which some work would never be done.
+func (o Options) check(specs []Spec, handlers map[string]Handler) (problems []error) {
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
-	pools, steps := map[string]bool{}, map[string]bool{}
+	pools, kinds := map[string]bool{}, map[string]bool{}
 	for _, spec := range specs {
 		if spec.Lane() > 0 {
 			continue // lane 0 has the same settings
 		}
-		slots, known := o.Pools[spec.Pool]
+		slots, known := o.slots(spec.Pool)
 		pools[spec.Pool] = true
 		if !known {
 			bad("queue %s: pool %q has no slots: give it some in Options.Pools, or 0 to leave it to other workers", spec.Name, spec.Pool)
 		}
-		if slots > 0 && len(spec.Steps) == 0 {
-			bad("queue %s carries no step: name those of its items in Spec.Steps", spec.Name)
+		carried := carriedBy(spec, specs, handlers)
+		if slots > 0 && len(carried) == 0 {
+			bad("queue %s carries no kind: name those of its items in Spec.Kinds, or handle one that no other queue names", spec.Name)
 		}
-		for _, step := range spec.Steps {
-			steps[step] = true
-			if slots > 0 && o.Handlers[step] == nil {
-				bad("queue %s: step %q has no handler: add one to Options.Handlers, or give pool %q 0 slots", spec.Name, step, spec.Pool)
+		for _, kind := range carried {
+			kinds[kind] = true
+			if slots > 0 && handlers[kind] == nil {
+				bad("queue %s: kind %q has no handler: add one, or give pool %q 0 slots", spec.Name, kind, spec.Pool)
 			}
 		}
 	}
@@ -110,12 +146,35 @@ func (o Options) check(specs []Spec) error {
 			bad("pool %q: no queue uses it: name it in a Spec.Pool, or remove it", pool)
 		}
 	}
-	for _, step := range slices.Sorted(maps.Keys(o.Handlers)) {
-		if !steps[step] {
-			bad("handler of step %q: no queue carries it: name it in a Spec.Steps", step)
+	for _, kind := range slices.Sorted(maps.Keys(handlers)) {
+		if !kinds[kind] {
+			bad("handler of kind %q: no queue carries it: name it in a Spec.Kinds", kind)
 		}
 	}
-	return errors.Join(problems...)
+	return problems
+}
+
+// slots returns the size of a pool, and whether it has one.
+func (o Options) slots(pool string) (n int, known bool) {
+	if o.Pools == nil {
+		return runtime.GOMAXPROCS(0), true
+	}
+	n, known = o.Pools[pool]
+	return n, known
+}
+
+// carriedBy returns the kinds of a queue: those that it names, or else each that is handled
+// and that no queue names.
+func carriedBy(spec Spec, specs []Spec, handlers map[string]Handler) (kinds []string) {
+	if len(spec.Kinds) > 0 {
+		return spec.Kinds
+	}
+	for _, kind := range slices.Sorted(maps.Keys(handlers)) {
+		if !slices.ContainsFunc(specs, func(s Spec) bool { return slices.Contains(s.Kinds, kind) }) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
 }
 
 // retryDelay is the pause after the n-th failure.

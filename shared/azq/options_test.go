@@ -15,8 +15,8 @@ import (
 func TestNewRefusesWhatWouldNeverBeConsumed(t *testing.T) {
 	t.Parallel()
 	account := azuritetest.Account(t)
-	nothing := azq.HandlerFunc(func(context.Context, *azq.Job) error { return nil })
-	mail := azq.Spec{Name: "mail", Steps: []string{"welcome"}, Pool: "own", Laned: true}
+	nothing := azq.HandlerFunc(func(context.Context, *azq.RawJob) error { return nil })
+	mail := azq.Spec{Name: "mail", Kinds: []string{"welcome"}, Pool: "own", Laned: true}
 	for name, c := range map[string]struct {
 		spec     azq.Spec
 		pools    map[string]int
@@ -25,17 +25,16 @@ func TestNewRefusesWhatWouldNeverBeConsumed(t *testing.T) {
 	}{
 		"right":                  {mail, map[string]int{"own": 1}, map[string]azq.Handler{"welcome": nothing}, nil},
 		"another worker's":       {mail, map[string]int{"own": 0}, nil, nil},
-		"no slots":               {mail, nil, map[string]azq.Handler{"welcome": nothing}, []string{`queue mail: pool "own" has no slots`, "Options.Pools"}},
-		"no handler":             {mail, map[string]int{"own": 1}, nil, []string{`queue mail: step "welcome" has no handler`, "Options.Handlers"}},
-		"no step":                {azq.Spec{Name: "mail", Pool: "own"}, map[string]int{"own": 1}, nil, []string{"queue mail carries no step", "Spec.Steps"}},
+		"no slots":               {mail, map[string]int{}, map[string]azq.Handler{"welcome": nothing}, []string{`queue mail: pool "own" has no slots`, "Options.Pools"}},
+		"no handler":             {mail, map[string]int{"own": 1}, nil, []string{`queue mail: kind "welcome" has no handler`}},
+		"no kind":                {azq.Spec{Name: "mail", Pool: "own"}, map[string]int{"own": 1}, nil, []string{"queue mail carries no kind", "Spec.Kinds"}},
 		"a pool without a queue": {mail, map[string]int{"own": 1, "onw": 1}, map[string]azq.Handler{"welcome": nothing}, []string{`pool "onw"`, "Spec.Pool"}},
-		"a step without a queue": {mail, map[string]int{"own": 0}, map[string]azq.Handler{"welcom": nothing}, []string{`step "welcom"`, "Spec.Steps"}},
-		"two at once":            {mail, nil, map[string]azq.Handler{"welcom": nothing}, []string{`pool "own"`, `step "welcom"`}},
+		"a kind without a queue": {mail, map[string]int{"own": 0}, map[string]azq.Handler{"welcom": nothing}, []string{`kind "welcom"`, "Spec.Kinds"}},
+		"two at once":            {mail, map[string]int{}, map[string]azq.Handler{"welcom": nothing}, []string{`pool "own"`, `kind "welcom"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			queues := azq.OpenAll(account, []azq.Spec{c.spec})
-			_, err := azq.NewConsumer(queues, azq.Options{Pools: c.pools, Handlers: c.handlers})
+			err := azq.Open(account, azq.Options{Queues: []azq.Spec{c.spec}, Pools: c.pools, Handlers: c.handlers}).Check()
 			if len(c.want) == 0 && err != nil {
 				t.Errorf("refused: %v", err)
 			}
@@ -54,7 +53,7 @@ func TestDataOfAnotherShapeIsPoison(t *testing.T) {
 	a := azuritetest.Account(t)
 	qs := azqtest.Open(t, a, oneQueue(0))
 	type order struct{ Number int }
-	run(t, qs, azq.Handle(func(_ context.Context, _ *azq.Job, o order) error {
+	run(t, qs, azq.HandlerOf(func(_ context.Context, _ *azq.RawJob, o order) error {
 		t.Errorf("handled %+v", o)
 		return nil
 	}))
@@ -77,4 +76,4 @@ func TestNewerItemsClaimCheckIsNotLookedAt(t *testing.T) {
 }
 
 // typeOf is the type of a message in some version of its step.
-func typeOf(version int) string { return azq.Item{Step: step, Version: version}.Type() }
+func typeOf(version int) string { return azq.Item{Kind: step, Version: version}.Type() }

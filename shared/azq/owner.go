@@ -19,18 +19,19 @@ import (
 // owner is the goroutine of one message, from its delivery until its handler has
 // returned and the message is settled. Only it renews and settles the message.
 type owner struct {
-	c       *Consumer
+	c       *worker
 	poller  *queuePoller
 	lease   *Lease
-	job     *Job
+	job     *RawJob
 	handler Handler
-	noted   bool // the message says that this attempt began
-	ended   bool // nothing is left to settle: released early, or not ours any more
+	hook    Exhausted // nil: none
+	noted   bool      // the message says that this attempt began
+	ended   bool      // nothing is left to settle: released early, or not ours any more
 }
 
 // work works on one message until it is settled.
-func (c *Consumer) work(draining context.Context, l *queuePoller, lease *Lease) {
-	o := &owner{c: c, poller: l, lease: lease, job: &Job{Delivery: lease.Delivery, Queue: l.queue.Name(), Base: l.queue.Spec().Base()}}
+func (c *worker) work(draining context.Context, l *queuePoller, lease *Lease) {
+	o := &owner{c: c, poller: l, lease: lease, job: &RawJob{Delivery: lease.Delivery, Queue: l.queue.Name(), Base: l.queue.Spec().Base()}}
 	ctx := context.WithoutCancel(draining) // a drain must not cut off the settling; guard tells the handler
 	if draining.Err() != nil {
 		o.boundSettling(ctx, func(ctx context.Context) { o.interrupt(ctx, "draining") })
@@ -104,11 +105,11 @@ func (o *owner) open(ctx context.Context) (Item, error) {
 	if err != nil {
 		return item, err
 	}
-	handler := o.c.options.Handlers[item.Step]
+	handler := o.c.handlers[item.Kind]
 	if handler == nil || item.Version > o.c.options.Version {
 		return item, fmt.Errorf("%w: %s", ErrNewerVersion, item.Type())
 	}
-	o.handler = handler
+	o.handler, o.hook = handler, o.c.hooks[item.Kind]
 	ctx, cancel := context.WithDeadline(ctx, o.stopAt())
 	defer cancel()
 	return o.lease.Open(ctx)
@@ -229,7 +230,7 @@ func (o *owner) span(ctx context.Context) (_ context.Context, end func(error)) {
 		attribute.String("messaging.operation.name", "process"), attribute.String("messaging.operation.type", "process"),
 		attribute.String("messaging.destination.name", o.job.Queue), attribute.String("messaging.message.id", o.job.MessageID),
 		attribute.String("messaging.message.conversation_id", item.Subject),
-		attribute.String("workitem.id", item.ID), attribute.String("workitem.step", item.Step),
+		attribute.String("workitem.id", item.ID), attribute.String("workitem.step", item.Kind),
 		attribute.Int64("messaging.message.dequeue_count", o.job.DequeueCount),
 	)}
 	switch sender := trace.SpanContextFromContext(asker); {
@@ -239,7 +240,7 @@ func (o *owner) span(ctx context.Context) (_ context.Context, end func(error)) {
 	default:
 		ctx = asker
 	}
-	ctx, span := tracer.Start(ctx, "process "+item.Step, options...)
+	ctx, span := tracer.Start(ctx, "process "+item.Kind, options...)
 	return ctx, func(err error) {
 		if err != nil {
 			span.SetStatus(codes.Error, err.Error())

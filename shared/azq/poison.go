@@ -33,7 +33,7 @@ type Poisoned struct {
 	Reason       string    `json:"reason"`
 	History      string    `json:"-"`              // the latest failures, one line each
 	ItemID       string    `row:"ItemId" json:"-"` // empty when the message is malformed, like Step and Subject
-	Step         string    `json:"step,omitempty"`
+	Kind         string    `json:"step,omitempty"`
 	Subject      string    `json:"subject,omitempty"`
 	Text         []byte    `json:"-"` // the message as it was in the queue: a property of bytes holds 64 KiB, a string half of that
 	Failures     int       `json:"failures"`
@@ -92,11 +92,11 @@ func (l *Lease) setAside(ctx context.Context, text, reason string) error {
 	}
 	row := Poisoned{
 		Queue: q.spec.Name, MessageID: l.MessageID, Reason: reason, History: l.item.History,
-		ItemID: l.item.ID, Step: l.item.Step, Subject: l.item.Subject, Text: []byte(text), Failures: l.item.Failures,
+		ItemID: l.item.ID, Kind: l.item.Kind, Subject: l.item.Subject, Text: []byte(text), Failures: l.item.Failures,
 		DequeueCount: l.DequeueCount, Inserted: l.Inserted, PoisonedAt: time.Now(),
 		CopyMessageID: before.CopyMessageID, CopyReceipt: before.CopyReceipt, RedrivingSince: before.RedrivingSince,
 	}
-	for _, text := range []*string{&row.Reason, &row.History, &row.ItemID, &row.Step, &row.Subject} {
+	for _, text := range []*string{&row.Reason, &row.History, &row.ItemID, &row.Kind, &row.Subject} {
 		*text = storable.Text(*text, maxProperty)
 	}
 	var etag string
@@ -107,7 +107,7 @@ func (l *Lease) setAside(ctx context.Context, text, reason string) error {
 	if err != nil || row.CopyMessageID != "" { // the copy was sent before a crash
 		return err
 	}
-	sent, err := q.enqueue(ctx, q.poison, text, 0)
+	sent, err := q.enqueue(ctx, q.poison, text, 0, 0)
 	if err != nil || len(sent.Messages) != 1 {
 		return err
 	}
@@ -135,7 +135,7 @@ func (q *Queue) poisoned(ctx context.Context, messageID string) (row Poisoned, _
 
 // ListPoison returns a page of poison items, ordered by queue, and the token of the
 // next page, empty at the end. It scans the whole table, which is small (T5).
-func (qs *Queues) ListPoison(ctx context.Context, limit int, token string) ([]Poisoned, string, error) {
+func (qs *queues) ListPoison(ctx context.Context, limit int, token string) ([]Poisoned, string, error) {
 	var found []Poisoned
 	query := tablestore.Query{PageSize: int32(min(max(limit, 1), 1000)), Class: tablestore.Scan, Read: tablestore.Into(&found, readPoison)}
 	_, next, err := qs.poison.Page(ctx, query, token)
@@ -146,7 +146,7 @@ func (qs *Queues) ListPoison(ctx context.Context, limit int, token string) ([]Po
 }
 
 // GetPoison returns one poison item, or [ErrNoPoison].
-func (qs *Queues) GetPoison(ctx context.Context, id string) (Poisoned, error) {
+func (qs *queues) GetPoison(ctx context.Context, id string) (Poisoned, error) {
 	_, row, err := qs.poisoned(ctx, id)
 	return row, err
 }
@@ -161,7 +161,7 @@ const redriveTakes = time.Minute
 // the same id, and removes its row. Of several at once one sends it, because each claims the
 // row first, and the others get [ErrRedriving]. A repetition after a crash may send a
 // duplicate, a minute later at the earliest.
-func (qs *Queues) Redrive(ctx context.Context, id string) (Poisoned, error) {
+func (qs *queues) Redrive(ctx context.Context, id string) (Poisoned, error) {
 	q, row, err := qs.poisoned(ctx, id)
 	if err != nil {
 		return Poisoned{}, err
@@ -198,7 +198,7 @@ func (q *Queue) claim(ctx context.Context, row Poisoned) error {
 func (q *Queue) sendAgain(ctx context.Context, text string) error {
 	item, err := DecodeItem(text)
 	if err != nil { // not readable here; a newer worker may be able to read it
-		_, err = q.enqueue(ctx, q.client, text, 0)
+		_, err = q.enqueue(ctx, q.client, text, 0, 0)
 		return err
 	}
 	item.Reset()
@@ -206,7 +206,7 @@ func (q *Queue) sendAgain(ctx context.Context, text string) error {
 }
 
 // DiscardPoison removes a poison item for good. A missing one is no error.
-func (qs *Queues) DiscardPoison(ctx context.Context, id string) error {
+func (qs *queues) DiscardPoison(ctx context.Context, id string) error {
 	q, row, err := qs.poisoned(ctx, id)
 	if err == nil {
 		err = q.forget(ctx, row)
@@ -241,11 +241,11 @@ func (q *Queue) removeCopy(ctx context.Context, row Poisoned) error {
 }
 
 // poisoned finds a poison item and its queue, which may be one that is declared no more.
-func (qs *Queues) poisoned(ctx context.Context, id string) (q *Queue, row Poisoned, err error) {
+func (qs *queues) poisoned(ctx context.Context, id string) (q *Queue, row Poisoned, err error) {
 	queue, messageID, _ := strings.Cut(id, "~")
 	q = qs.byName[queue]
 	if q == nil {
-		q = Open(qs.account, Spec{Name: queue})
+		q = OpenQueue(qs.account, Spec{Name: queue})
 	}
 	row, err = q.poisoned(ctx, messageID)
 	return q, row, err

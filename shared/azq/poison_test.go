@@ -44,7 +44,7 @@ func TestPoisonAndRedrive(t *testing.T) {
 		t.Fatalf("ListPoison = %d items, %q, %v", len(list), next, err)
 	}
 	p := list[0]
-	if p.Queue != jobs || p.Reason != "five failures" || p.ItemID != item.ID || p.Subject != item.Subject || p.Step != "encode" ||
+	if p.Queue != jobs || p.Reason != "five failures" || p.ItemID != item.ID || p.Subject != item.Subject || p.Kind != "encode" ||
 		p.Failures != 5 || p.DequeueCount != 1 || !strings.Contains(p.History, "w1 disk full") || time.Since(p.PoisonedAt) > time.Minute {
 		t.Errorf("poisoned item: %+v", p)
 	}
@@ -142,7 +142,7 @@ func TestBurialIsRepeatableAndLeavesOneEntry(t *testing.T) {
 // still sending the copy. Neither row nor copy of what is worked on again stays.
 func TestRedriveWhileItIsPoisoned(t *testing.T) {
 	t.Parallel()
-	var operator *azq.Queues
+	var operator *azq.Client
 	var redriven atomic.Int32
 	faults := &inject.Transport{Choose: func(r *http.Request) inject.Fault {
 		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, azq.PoisonName(jobs)+"/messages") && redriven.Add(1) == 1 {

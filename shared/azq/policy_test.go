@@ -74,7 +74,7 @@ func TestPolicyIsWrittenWithinItsLease(t *testing.T) {
 		}
 		return inject.None
 	})
-	if err := azq.Open(bad, q.Spec()).Pause(t.Context()); err != nil {
+	if err := azq.OpenQueue(bad, q.Spec()).Pause(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if most := time.Duration(longest.Load()); most <= 0 || most > 12*time.Second {

@@ -19,6 +19,7 @@ const AsleepPoll = 15 * time.Second
 // queuePoller receives from one queue.
 type queuePoller struct {
 	queue *Queue
+	kinds []string // of its items
 	pool  *pool
 	state *queueState
 	lanes *lanes
@@ -59,12 +60,12 @@ const lookAgain = 250 * time.Millisecond
 // poll receives from one queue until ctx ends. It asks only for as many messages as
 // it holds slots, because a message that waits in this process would use up its
 // visibility timeout. The pause after an empty answer doubles, until a message or a wake-up.
-func (c *Consumer) poll(ctx context.Context, l *queuePoller) {
+func (c *worker) poll(ctx context.Context, l *queuePoller) {
 	spec := l.queue.Spec()
 	idle := firstIdlePoll
 	want := 1 // while the queue may be empty: other queues need slots too
 	for ctx.Err() == nil {
-		if l.queue.Paused() || c.breakers.block(spec.Steps) {
+		if l.queue.Paused() || c.breakers.block(l.kinds) {
 			l.wait(ctx, lookAgain)
 			continue
 		}
@@ -126,11 +127,11 @@ const receiving = "receive"
 
 // receive goes on when ctx ends, because a request that is cut off may have hidden
 // messages that no worker knows. settled is to be called for each lease.
-func (c *Consumer) receive(ctx context.Context, l *queuePoller, slots int) (leases []*Lease, settled func(), err error) {
+func (c *worker) receive(ctx context.Context, l *queuePoller, slots int) (leases []*Lease, settled func(), err error) {
 	if l.queue.Paused() { // perhaps since the poller waited for its slots
 		return nil, nil, nil
 	}
-	slots, settled = c.breakers.admit(slots, l.queue.Spec().Steps)
+	slots, settled = c.breakers.admit(slots, l.kinds)
 	if slots == 0 {
 		return nil, nil, nil
 	}

@@ -14,9 +14,9 @@ func TestLanesSleep(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
 	synctest.Test(t, func(t *testing.T) {
-		queues := OpenAll(a, []Spec{{Name: "work", Laned: true, MaxIdlePoll: time.Second}})
+		queues := Open(a, Options{Queues: []Spec{{Name: "work", Laned: true, MaxIdlePoll: time.Second}}})
 		all := &lanes{}
-		for lane := range Lanes {
+		for lane := range DefaultLanes {
 			all.pollers = append(all.pollers, &queuePoller{
 				queue: queues.Queue(LaneName("work", lane)), lanes: all,
 			})

@@ -53,7 +53,7 @@ type Queue struct {
 }
 
 // Open returns the queue of spec. It makes no request.
-func Open(a *azstore.Account, spec Spec) *Queue {
+func OpenQueue(a *azstore.Account, spec Spec) *Queue {
 	spec = spec.withDefaults()
 	q := &Queue{
 		spec: spec, account: a, client: a.Queue(spec.Name), blobs: blobstore.New(a), wake: make(chan struct{}, 1),
@@ -77,13 +77,17 @@ func (q *Queue) Spec() Spec { return q.spec }
 // 45 KB is first written to a claim-check blob, named by the item's subject and id.
 // Nothing here deletes that blob, because a duplicate may still need it (paper row Q9).
 func (q *Queue) Send(ctx context.Context, item Item, delay time.Duration) error {
+	return q.send(ctx, item, delay, 0)
+}
+
+func (q *Queue) send(ctx context.Context, item Item, delay, expiry time.Duration) error {
 	item, err := q.check(ctx, item)
 	var text string
 	if err == nil {
 		text, err = encode(item)
 	}
 	if err == nil {
-		_, err = q.enqueue(ctx, q.client, text, delay)
+		_, err = q.enqueue(ctx, q.client, text, delay, expiry)
 	}
 	if err != nil {
 		return fmt.Errorf("send %s to queue %s: %w", item.ID, q.spec.Name, err)
@@ -133,8 +137,11 @@ func encode(item Item) (string, error) {
 	return text, err
 }
 
-func (q *Queue) enqueue(ctx context.Context, to *azqueue.QueueClient, text string, delay time.Duration) (sent azqueue.EnqueueMessagesResponse, err error) {
+func (q *Queue) enqueue(ctx context.Context, to *azqueue.QueueClient, text string, delay, expiry time.Duration) (sent azqueue.EnqueueMessagesResponse, err error) {
 	options := &azqueue.EnqueueMessageOptions{TimeToLive: new(int32(-1)), VisibilityTimeout: new(seconds(delay))}
+	if expiry > 0 {
+		options.TimeToLive = new(int32(math.Ceil(expiry.Seconds())))
+	}
 	err = q.creating(ctx, func() error {
 		sent, err = to.EnqueueMessage(ctx, text, options)
 		return err

@@ -19,9 +19,9 @@ import (
 )
 
 // open creates one queue with the given visibility.
-func open(t *testing.T, a *azstore.Account, visibility time.Duration) (*azq.Queues, *azq.Queue) {
+func open(t *testing.T, a *azstore.Account, visibility time.Duration) (*azq.Client, *azq.Queue) {
 	t.Helper()
-	qs := azq.OpenAll(a, []azq.Spec{{Name: jobs, Pool: "light", Visibility: visibility, Weight: 1, MaxIdlePoll: time.Second, MaxFailures: 5}})
+	qs := azq.Open(a, azq.Options{Queues: []azq.Spec{{Name: jobs, Pool: "light", Visibility: visibility, Weight: 1, MaxIdlePoll: time.Second, MaxFailures: 5}}})
 	if err := qs.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
+	"sync/atomic"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -13,14 +13,15 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
 
-// Queues is every queue of a stack. It is safe for concurrent use.
-type Queues struct {
+// queues is every queue of a client.
+type queues struct {
 	account *azstore.Account
 	specs   []Spec
 	byName  map[string]*Queue
 	poison  *tablestore.Table
 
-	lanes laneLengths
+	lanes   laneLengths
+	ensured atomic.Bool // once in this process
 }
 
 // Containers that the queues use. Names are completed with the stack's prefix.
@@ -31,13 +32,14 @@ const (
 
 var containers = []string{ClaimsContainer, ControlContainer}
 
-// OpenAll opens the queues of specs with their lanes. It makes no request.
-func OpenAll(a *azstore.Account, specs []Spec) *Queues {
-	specs = withLanes(specs)
-	qs := &Queues{account: a, byName: make(map[string]*Queue, len(specs)), poison: tablestore.New(a, PoisonTable)}
+// openQueues opens the queues of the options with their lanes. It makes no request.
+func openQueues(a *azstore.Account, o Options) *queues {
+	specs := withLanes(o.Queues, o.Lanes)
+	qs := &queues{account: a, byName: make(map[string]*Queue, len(specs)), poison: tablestore.New(a, PoisonTable)}
+	qs.lanes.length = make([]int64, o.Lanes)
 	qs.lanes.sent, _ = lru.New[string, sending](maxCustomers) // fails for a size below 1 only
 	for _, spec := range specs {
-		q := Open(a, spec) // Open sets the spec's defaults
+		q := OpenQueue(a, spec) // which sets the spec's defaults
 		if spec.lane > 0 {
 			q.lead = qs.byName[spec.Base()]
 		}
@@ -48,7 +50,7 @@ func OpenAll(a *azstore.Account, specs []Spec) *Queues {
 }
 
 // Ensure creates the queues and what else they need, if missing. Safe to repeat.
-func (qs *Queues) Ensure(ctx context.Context) error {
+func (qs *queues) Ensure(ctx context.Context) error {
 	there, err := qs.List(ctx) // one request instead of one for each queue
 	if err != nil {
 		return err
@@ -56,26 +58,22 @@ func (qs *Queues) Ensure(ctx context.Context) error {
 	missing := slices.DeleteFunc(namesOf(qs.specs), func(name string) bool {
 		return slices.Contains(there, qs.account.Name(name))
 	})
-	return qs.account.Ensure(ctx, containers, missing, []string{PoisonTable})
+	err = qs.account.Ensure(ctx, containers, missing, []string{PoisonTable})
+	qs.ensured.Store(err == nil)
+	return err
 }
 
 // Specs returns the declarations in their order, one for each lane.
-func (qs *Queues) Specs() []Spec { return qs.specs }
+func (qs *queues) Specs() []Spec { return qs.specs }
+
+// Account returns the account of the queues.
+func (qs *queues) Account() *azstore.Account { return qs.account }
 
 // Queue returns a queue by its base name, or nil when there is none.
-func (qs *Queues) Queue(name string) *Queue { return qs.byName[name] }
-
-// Send puts an item into the queue of that name: see [Queue.Send].
-func (qs *Queues) Send(ctx context.Context, queue string, item Item, delay time.Duration) error {
-	q := qs.byName[queue]
-	if q == nil {
-		return fmt.Errorf("send %s: there is no queue %q", item.ID, queue)
-	}
-	return q.Send(ctx, item, delay)
-}
+func (qs *queues) Queue(name string) *Queue { return qs.byName[name] }
 
 // Waiting reports, with one request, whether a queue holds a message that could be received.
-func (qs *Queues) Waiting(ctx context.Context, queue string) (bool, error) {
+func (qs *queues) Waiting(ctx context.Context, queue string) (bool, error) {
 	q := qs.byName[queue]
 	if q == nil {
 		return false, fmt.Errorf("look at queue %q: there is no such queue", queue)
@@ -86,7 +84,7 @@ func (qs *Queues) Waiting(ctx context.Context, queue string) (bool, error) {
 
 // Clear removes every message of a queue. With the name of a base queue it clears
 // its other lanes too: see [Queue.Clear].
-func (qs *Queues) Clear(ctx context.Context, queue string) error {
+func (qs *queues) Clear(ctx context.Context, queue string) error {
 	for _, spec := range qs.specs {
 		if spec.Name == queue || spec.Base() == queue {
 			if err := qs.byName[spec.Name].Clear(ctx); err != nil {
@@ -99,7 +97,7 @@ func (qs *Queues) Clear(ctx context.Context, queue string) error {
 
 // List asks the service which queues of this stack exist, and returns their names in the
 // account. Queues that only an older version declares are among them (paper row Q10).
-func (qs *Queues) List(ctx context.Context) (found []string, _ error) {
+func (qs *queues) List(ctx context.Context) (found []string, _ error) {
 	pager := qs.account.Queues.NewListQueuesPager(&azqueue.ListQueuesOptions{Prefix: new(qs.account.Name(""))})
 	for pager.More() {
 		page, err := pager.NextPage(ctx)

@@ -36,7 +36,7 @@ func (o *owner) settle(ctx context.Context, err, cause error) {
 	}
 	switch {
 	case err == nil:
-		o.complete(ctx, func(s *QueueStats) { s.Completed++; s.Worked += time.Since(o.job.Received) })
+		o.complete(ctx, EventDone, nil, func(s *QueueStats) { s.Completed++; s.Worked += time.Since(o.job.Received) })
 	case stalled && trouble:
 		o.releaseForDependency(ctx, dependency, err)
 	case stalled:
@@ -53,7 +53,7 @@ func (o *owner) settle(ctx context.Context, err, cause error) {
 		o.snooze(ctx, spread(o.c.options.DeferPause), err, func(s *QueueStats) { s.PutBack++ })
 	case fate == FateUnwanted:
 		o.log().Warn("deleted without being done", "why", err)
-		o.complete(ctx, unwanted)
+		o.complete(ctx, EventUnwanted, err, unwanted)
 	case fate == FateSnoozed:
 		o.snooze(ctx, delay, err, func(s *QueueStats) { s.Snoozed++ })
 	case fate == FatePoison, errors.Is(err, ErrMalformed):
@@ -67,32 +67,34 @@ func (o *owner) settle(ctx context.Context, err, cause error) {
 
 // complete deletes the message of work that is committed or unwanted. If it cannot be
 // deleted, its next delivery finds that.
-func (o *owner) complete(ctx context.Context, counted func(*QueueStats)) {
-	if o.remove(ctx, counted) {
-		o.c.breakers.succeeded(o.job.Item.Step)
+func (o *owner) complete(ctx context.Context, as EventType, reason error, counted func(*QueueStats)) {
+	if o.remove(ctx, as, reason, counted) {
+		o.c.breakers.succeeded(o.job.Item.Kind)
 	}
 }
 
 // remove is complete for an item whose attempts did not succeed.
-func (o *owner) remove(ctx context.Context, counted func(*QueueStats)) (removed bool) {
-	return o.settled("delete", o.lease.Complete(ctx), counted, staleDelete)
+func (o *owner) remove(ctx context.Context, as EventType, reason error, counted func(*QueueStats)) (removed bool) {
+	return o.settled(as, reason, o.lease.Complete(ctx), counted, staleDelete)
 }
 
 func unwanted(s *QueueStats)    { s.Unwanted++ }
 func staleDelete(s *QueueStats) { s.StaleDeletes++ }
 
-// settled counts how a request that settles the message has ended, and reports whether it
-// succeeded.
-func (o *owner) settled(action string, err error, counted, stale func(*QueueStats)) bool {
+// settled counts and tells how a request that settles the message has ended, and reports
+// whether it succeeded.
+func (o *owner) settled(as EventType, reason, err error, counted, stale func(*QueueStats)) bool {
 	switch {
 	case err == nil:
 		o.poller.count(counted)
+		o.tell(as, reason)
 	case errors.Is(err, ErrLeaseLost):
 		o.poller.count(stale)
-		o.log().Info("not settled: the message had become visible to others", "wanted", action)
+		o.tell(EventLeaseLost, err)
+		o.log().Info("not settled: the message had become visible to others", "wanted", as)
 	default:
 		o.poller.count(func(s *QueueStats) { s.SettleErrors++ })
-		o.log().Warn("not settled: the message comes again when its visibility ends", "wanted", action, "error", err)
+		o.log().Warn("not settled: the message comes again when its visibility ends", "wanted", as, "error", err)
 	}
 	return err == nil
 }
@@ -112,7 +114,7 @@ func (o *owner) fail(ctx context.Context, err error, delay time.Duration) {
 	}
 	delay = cmp.Or(delay, o.c.options.retryDelay(failures))
 	o.log().Warn("attempt failed", "failures", failures, "retryIn", delay, "error", err)
-	o.release(ctx, delay, o.failure(err))
+	o.release(ctx, EventRetried, err, delay, o.failure(err))
 }
 
 // moveToPoison makes the item poison. First its handler records that the work failed: with the
@@ -121,33 +123,33 @@ func (o *owner) moveToPoison(ctx context.Context, cause error) {
 	if time.Until(o.lease.Deadline()) < o.lease.Visibility/2 {
 		_ = o.lease.Renew(ctx) // several requests follow; without the renewal they may still succeed
 	}
-	if hears, ok := o.handler.(Exhausted); ok {
-		err := o.exhausted(ctx, hears, cause)
+	if o.hook != nil {
+		err := o.exhausted(ctx, cause)
 		if fate, _ := FateOf(err); fate == FateUnwanted {
 			o.log().Warn("deleted without being done", "why", err, "cause", cause)
-			o.remove(ctx, unwanted)
+			o.remove(ctx, EventUnwanted, err, unwanted)
 			return
 		}
 		if err != nil {
 			o.log().Error("cannot record the failure, putting the item back", "cause", cause, "error", err)
 			if dependency, trouble := AsDependencyError(err); trouble {
-				o.c.breakers.failed(dependency, o.job.Item.Step, err)
+				o.c.breakers.failed(dependency, o.job.Item.Kind, err)
 			}
-			o.release(ctx, o.c.options.retryDelay(o.job.Item.Failures+1), o.failure(cause))
+			o.release(ctx, EventRetried, err, o.c.options.retryDelay(o.job.Item.Failures+1), o.failure(cause))
 			return
 		}
 	}
 	err := o.lease.Poison(ctx, cause.Error(), o.failure(cause))
-	if o.settled("poison", err, func(s *QueueStats) { s.Poisoned++ }, staleDelete) {
+	if o.settled(EventPoisoned, cause, err, func(s *QueueStats) { s.Poisoned++ }, staleDelete) {
 		o.log().Error("item is poison", "cause", cause)
 	}
 }
 
 // exhausted has half of the time for settling, so that the item can be put back after it.
-func (o *owner) exhausted(ctx context.Context, hears Exhausted, cause error) error {
+func (o *owner) exhausted(ctx context.Context, cause error) error {
 	ctx, cancel := context.WithTimeout(ctx, settleWithin/2)
 	defer cancel()
-	err := callHook(ctx, func(ctx context.Context) error { return hears.Exhausted(ctx, o.job, cause) })
+	err := callHook(ctx, func(ctx context.Context) error { return o.hook.Exhausted(ctx, o.job, cause) })
 	o.blame("Exhausted", err)
 	return err
 }
@@ -171,26 +173,22 @@ func (o *owner) interrupt(ctx context.Context, reason string) {
 	o.ended = true
 	o.poller.count(func(s *QueueStats) { s.Released++ })
 	o.log().Info("given back", "why", reason)
-	o.release(ctx, 0, func(i *Item) { i.Releases++ })
+	o.release(ctx, EventReleased, errors.New(reason), 0, func(i *Item) { i.Releases++ })
 }
 
 // often: an item that meets trouble with this many releases is logged as an error.
 const often = 50
 
-// maxKills is how many times the child processes of one item may be killed from outside, or
-// for taking too long, before the item is poison: it needs more memory or time than there is.
-const maxKills = 8
-
 // releaseForDependency releases the item at no cost. Except after killed child processes it
 // has no bound: a count cannot tell an item that causes the trouble from a long outage.
 func (o *owner) releaseForDependency(ctx context.Context, dependency string, err error) {
 	o.poller.count(func(s *QueueStats) { s.Troubled++ })
-	o.c.breakers.failed(dependency, o.job.Item.Step, err)
+	o.c.breakers.failed(dependency, o.job.Item.Kind, err)
 	item := o.job.Item
 	// The first are short, so that a worker without that trouble gets it soon.
 	delay := grow(o.c.options.DependencyPause, o.c.options.MaxDependencyPause, item.Releases+1)
 	if dependency == Killed {
-		if kills := item.Kills + 1; kills >= maxKills {
+		if kills := item.Kills + 1; kills >= o.c.options.MaxKills {
 			o.moveToPoison(ctx, &KilledError{Times: kills, Err: err})
 			return
 		}
@@ -202,7 +200,7 @@ func (o *owner) releaseForDependency(ctx context.Context, dependency string, err
 		level = slog.LevelError
 	}
 	o.log().Log(ctx, level, "trouble, given back", "dependency", dependency, "releases", item.Releases+1, "retryIn", delay, "error", err)
-	o.release(ctx, delay, func(i *Item) {
+	o.release(ctx, EventReleased, err, delay, func(i *Item) {
 		i.Releases++
 		if dependency == Killed {
 			i.Kills++
@@ -215,18 +213,18 @@ func (o *owner) releaseForDependency(ctx context.Context, dependency string, err
 func (o *owner) snooze(ctx context.Context, delay time.Duration, reason error, counted func(*QueueStats)) {
 	o.poller.count(counted)
 	o.log().Debug("snoozed", "for", delay, "why", reason)
-	o.release(ctx, delay, func(i *Item) { i.Snoozes++ })
+	o.release(ctx, EventSnoozed, reason, delay, func(i *Item) { i.Snoozes++ })
 }
 
 // release puts the message back with a record of why, so that the attempt ends with a word.
-func (o *owner) release(ctx context.Context, delay time.Duration, record func(*Item)) {
+func (o *owner) release(ctx context.Context, as EventType, reason error, delay time.Duration, record func(*Item)) {
 	err := o.lease.Release(ctx, delay, func(i *Item) {
 		record(i)
 		if o.noted {
 			i.Starts--
 		}
 	})
-	o.settled("release", err, func(*QueueStats) {}, func(s *QueueStats) { s.StaleReleases++ })
+	o.settled(as, reason, err, func(*QueueStats) {}, func(s *QueueStats) { s.StaleReleases++ })
 }
 
 // failure returns a function that writes err into the item's history, unless the last attempt
@@ -239,10 +237,14 @@ func (o *owner) failure(err error) func(*Item) {
 	}
 }
 
+func (o *owner) tell(as EventType, reason error) {
+	o.c.tell(Event{Type: as, Queue: o.job.Queue, Item: o.job.Item, Err: reason})
+}
+
 func (o *owner) maxFailures() int { return o.poller.queue.Spec().MaxFailures }
 
 func (o *owner) log() *slog.Logger {
-	return o.c.log.With("queue", o.job.Queue, "step", o.job.Item.Step, "item", o.job.Item.ID,
+	return o.c.log.With("queue", o.job.Queue, "step", o.job.Item.Kind, "item", o.job.Item.ID,
 		"subject", o.job.Item.Subject, "message", o.job.MessageID, "dequeueCount", o.job.DequeueCount)
 }
 

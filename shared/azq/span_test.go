@@ -9,8 +9,8 @@ import (
 //
 //	go test . -run '^$' -bench SpanThatNobodyGets
 func BenchmarkSpanThatNobodyGets(b *testing.B) {
-	o := &owner{job: &Job{Queue: "jobs", Delivery: Delivery{MessageID: "m", DequeueCount: 1}, Item: Item{
-		ID: "i", Step: "work", Subject: "s", Traceparent: "00-0102030405060708090a0b0c0d0e0f10-0102030405060708-01",
+	o := &owner{job: &RawJob{Queue: "jobs", Delivery: Delivery{MessageID: "m", DequeueCount: 1}, Item: Item{
+		ID: "i", Kind: "work", Subject: "s", Traceparent: "00-0102030405060708090a0b0c0d0e0f10-0102030405060708-01",
 	}}}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -15,15 +15,15 @@ import (
 type Spec struct {
 	Name string // base name, completed with the stack's prefix: 3 to 50 lower-case letters, digits and single hyphens
 
-	// Steps are the steps whose items travel in this queue. A consumer needs a
-	// handler for each: see package consumer.
-	Steps []string
+	// Kinds are those of its items. A queue without any carries each kind that no other
+	// queue names.
+	Kinds []string
 
-	// Pool names the pool whose slots its items take. Bulk work in another pool
+	// Pool names the pool whose slots its items take; default "default". Bulk work in another pool
 	// cannot take slots from this queue (paper row Q5).
 	Pool string
 
-	// Laned makes [Lanes] queues of this declaration: see [LaneName].
+	// Laned makes Options.Lanes queues of this declaration: see [LaneName].
 	Laned bool
 
 	// Visibility is how long a received message is hidden unless its lease is renewed. Whole
@@ -51,6 +51,7 @@ type Spec struct {
 }
 
 func (s Spec) withDefaults() Spec {
+	s.Pool = cmp.Or(s.Pool, "default")
 	s.Visibility = cmp.Or(s.Visibility, 30*time.Second)
 	s.Weight = cmp.Or(s.Weight, 1)
 	s.Typical = cmp.Or(s.Typical, time.Second)
@@ -62,8 +63,11 @@ func (s Spec) withDefaults() Spec {
 // PoisonName is the name of the queue for the poison messages of all lanes of a base queue.
 func PoisonName(base string) string { return base + "-poison" }
 
-// Names lists every queue of specs: base queues, their poison queues and other lanes.
-func Names(specs []Spec) []string { return namesOf(withLanes(specs)) }
+// Names lists every queue of the options: base queues, their poison queues and other lanes.
+func Names(o Options) []string {
+	o = o.withDefaults()
+	return namesOf(withLanes(o.Queues, o.Lanes))
+}
 
 func namesOf(specs []Spec) []string {
 	var names []string

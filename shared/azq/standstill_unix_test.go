@@ -85,8 +85,8 @@ func standStill(t *testing.T, prefix string) {
 		t.Fatal(err)
 	}
 	defer a.CloseIdle()
-	qs := azq.OpenAll(a, []azq.Spec{oneQueue(visibility)})
-	h := azqtest.Recorder{Next: func(ctx context.Context, job *azq.Job) error {
+	qs := azq.Open(a, azq.Options{Queues: []azq.Spec{oneQueue(visibility)}})
+	h := azqtest.Recorder{Next: func(ctx context.Context, job *azq.RawJob) error {
 		if job.DequeueCount > 1 {
 			return nil
 		}

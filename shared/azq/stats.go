@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Stats is a snapshot of a consumer, for /ops/workers and for metrics.
+// Stats is a snapshot of a worker, for /ops/workers and for metrics.
 type Stats struct {
 	Worker   string       `json:"worker"`
 	Draining bool         `json:"draining"`
@@ -70,7 +70,7 @@ type Running struct {
 	Delivery
 
 	Queue    string    `json:"queue"`
-	Step     string    `json:"step"`
+	Kind     string    `json:"step"`
 	Subject  string    `json:"subject"`
 	Item     string    `json:"item"`
 	Attempt  int       `json:"attempt"`
@@ -79,8 +79,7 @@ type Running struct {
 	Deadline time.Time `json:"deadline"` // of the lease
 }
 
-// Stats returns a snapshot. It makes no request.
-func (c *Consumer) Stats() Stats {
+func (c *worker) stats() Stats {
 	s := Stats{Worker: c.options.Worker, Draining: c.draining.Load(), Running: c.runningItems(), Breakers: c.breakers.stats()}
 	for _, p := range c.pools {
 		s.Pools = append(s.Pools, PoolStats{Name: p.name, Slots: p.size, Busy: p.inUse()})
@@ -91,12 +90,12 @@ func (c *Consumer) Stats() Stats {
 	return s
 }
 
-func (c *Consumer) runningItems() []Running {
+func (c *worker) runningItems() []Running {
 	items := []Running{}
 	for key := range c.owners.Range {
 		o := key.(*owner)
 		items = append(items, Running{
-			Delivery: o.job.Delivery, Queue: o.job.Queue, Step: o.job.Item.Step, Subject: o.job.Item.Subject, Item: o.job.Item.ID,
+			Delivery: o.job.Delivery, Queue: o.job.Queue, Kind: o.job.Item.Kind, Subject: o.job.Item.Subject, Item: o.job.Item.ID,
 			Attempt: o.job.Attempt(), Renewals: o.job.Renewals(), Moved: o.job.LastMoved(), Deadline: o.lease.Deadline(),
 		})
 	}

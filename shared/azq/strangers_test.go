@@ -46,7 +46,7 @@ func TestEveryFailureCanBeRecorded(t *testing.T) {
 			spec := oneQueue(time.Minute) // a lease that ends would be one more attempt
 			spec.MaxFailures = 2
 			qs := azqtest.Open(t, a, spec)
-			h := azqtest.Recorder{Next: func(context.Context, *azq.Job) error { return c.err }}
+			h := azqtest.Recorder{Next: func(context.Context, *azq.RawJob) error { return c.err }}
 			item := newItem(t, "item")
 			item.Subject = c.subject
 			if c.plain == 0 {
@@ -86,7 +86,7 @@ func TestPlainMessagesKeepTheirCounters(t *testing.T) {
 	a := azuritetest.Account(t)
 	qs := azqtest.Open(t, a, oneQueue(2*time.Second))
 	var attempts atomic.Int32
-	h := azqtest.Recorder{Next: func(context.Context, *azq.Job) error {
+	h := azqtest.Recorder{Next: func(context.Context, *azq.RawJob) error {
 		if attempts.Add(1) < 5 {
 			return azq.Snooze(time.Second/2, "not yet")
 		}
@@ -131,7 +131,7 @@ type clumsy struct {
 	panics atomic.Int32
 }
 
-func (e *clumsy) Exhausted(context.Context, *azq.Job, error) error {
+func (e *clumsy) Exhausted(context.Context, *azq.RawJob, error) error {
 	if e.panics.Add(1) < 3 {
 		panic("a mistake in a hook")
 	}
@@ -144,7 +144,7 @@ func TestPanicsOfHooksAreFailures(t *testing.T) {
 	spec := oneQueue(2 * time.Second)
 	spec.MaxFailures = 1
 	qs := azqtest.Open(t, azuritetest.Account(t), spec)
-	h := &clumsy{Recorder: azqtest.Recorder{Next: func(context.Context, *azq.Job) error { return errors.New("no") }}}
+	h := &clumsy{Recorder: azqtest.Recorder{Next: func(context.Context, *azq.RawJob) error { return errors.New("no") }}}
 	send(t, qs, jobs, "item")
 	w, _ := run(t, qs, h, func(o *azq.Options) { o.FirstRetry, o.MaxRetry = 10*time.Millisecond, 10*time.Millisecond })
 	azqtest.WaitPoison(t, qs, 1)
@@ -165,13 +165,13 @@ func TestUnreadPolicyIsAPause(t *testing.T) {
 	send(t, qs, jobs, ids("i", 5)...)
 	var hidden, asked atomic.Bool
 	hidden.Store(true)
-	worker := azq.OpenAll(azuritetest.FaultyAccount(t, good, func(r *http.Request) inject.Fault {
+	worker := azq.Open(azuritetest.FaultyAccount(t, good, func(r *http.Request) inject.Fault {
 		if r.Method != http.MethodGet || r.URL.Query().Get("comp") != "metadata" || !hidden.Load() {
 			return inject.None
 		}
 		asked.Store(true)
 		return inject.ServerBusy
-	}), qs.Specs())
+	}), azq.Options{Queues: qs.Specs()})
 	var h azqtest.Recorder
 	w, _ := run(t, worker, &h)
 	azuritetest.Eventually(t, time.Minute, func() error {
@@ -196,7 +196,7 @@ func TestRedriveAtOnceSendsOnce(t *testing.T) {
 	t.Parallel()
 	spec := oneQueue(2 * time.Second)
 	qs := azqtest.Open(t, azuritetest.Account(t), spec)
-	h := azqtest.Recorder{Next: func(context.Context, *azq.Job) error { return azq.Permanent(errors.New("no")) }}
+	h := azqtest.Recorder{Next: func(context.Context, *azq.RawJob) error { return azq.Permanent(errors.New("no")) }}
 	send(t, qs, jobs, "item")
 	_, drain := run(t, qs, &h)
 	aside := azqtest.WaitPoison(t, qs, 1)
@@ -236,7 +236,7 @@ func TestWhatIsMissingIsMadeAgain(t *testing.T) {
 	if _, err := a.Container(azq.ClaimsContainer).Delete(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	h := azqtest.Recorder{Next: func(context.Context, *azq.Job) error { return azq.Permanent(errors.New("no")) }}
+	h := azqtest.Recorder{Next: func(context.Context, *azq.RawJob) error { return azq.Permanent(errors.New("no")) }}
 	large := newItem(t, "large")
 	large.Data = fmt.Appendf(nil, "%q", strings.Repeat("x", 60_000))
 	azqtest.Send(t, qs, jobs, large)

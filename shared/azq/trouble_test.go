@@ -46,7 +46,7 @@ func breakerOf(c azqtest.Worker, dependency string) azq.BreakerStats {
 	return azq.BreakerStats{}
 }
 
-func wantNoPoison(t *testing.T, qs *azq.Queues) {
+func wantNoPoison(t *testing.T, qs *azq.Client) {
 	t.Helper()
 	if list, _, err := qs.ListPoison(t.Context(), 10, ""); err != nil || len(list) > 0 {
 		t.Errorf("poison: %+v, %v", list, err)
@@ -66,7 +66,7 @@ func TestTroubleStopsReceivingAndCostsNothing(t *testing.T) {
 		}
 		return nil
 	}
-	h := azqtest.Recorder{Next: func(_ context.Context, job *azq.Job) error {
+	h := azqtest.Recorder{Next: func(_ context.Context, job *azq.RawJob) error {
 		if err := disk(context.Background()); err != nil {
 			return fmt.Errorf("write a segment: %w", err)
 		}
@@ -121,7 +121,7 @@ func TestHalfOpenReceivesOneItem(t *testing.T) {
 	var away atomic.Bool
 	away.Store(true)
 	var running, most atomic.Int64
-	h := azqtest.Recorder{Next: func(context.Context, *azq.Job) error {
+	h := azqtest.Recorder{Next: func(context.Context, *azq.RawJob) error {
 		n := running.Add(1)
 		defer running.Add(-1)
 		if !away.Load() {
@@ -162,7 +162,7 @@ func TestHealthyWorkerFinishesWhatASickOneGivesBack(t *testing.T) {
 	a := azuritetest.Account(t)
 	qs, others := azqtest.Open(t, a, oneQueue(30*time.Second)), azqtest.Open(t, a, oneQueue(30*time.Second))
 	full := fmt.Errorf("write: %w", syscall.ENOSPC)
-	sick, _ := run(t, qs, &azqtest.Recorder{Next: func(context.Context, *azq.Job) error { return full }}, quick,
+	sick, _ := run(t, qs, &azqtest.Recorder{Next: func(context.Context, *azq.RawJob) error { return full }}, quick,
 		probing(azq.Disk, func(context.Context) error { return full }))
 	send(t, qs, jobs, ids("i", 20)...)
 	eventually(t, func() error { return notYet(sick.Ready() != nil) })
@@ -215,7 +215,7 @@ func TestOutageOfEachServiceBuriesNothing(t *testing.T) {
 				return err
 			}
 			away.Store(true)
-			h := azqtest.Recorder{Next: func(ctx context.Context, job *azq.Job) error {
+			h := azqtest.Recorder{Next: func(ctx context.Context, job *azq.RawJob) error {
 				if job.Item.Failures > 0 {
 					t.Errorf("a failure was recorded: %s", job.Item.History)
 				}
@@ -272,7 +272,7 @@ func TestStallDuringTroubleCostsNothing(t *testing.T) {
 	qs := azqtest.Open(t, azuritetest.Account(t), oneQueue(2*time.Second))
 	var away atomic.Bool
 	away.Store(true)
-	h := azqtest.Recorder{Next: func(ctx context.Context, job *azq.Job) error {
+	h := azqtest.Recorder{Next: func(ctx context.Context, job *azq.RawJob) error {
 		if job.Attempt() > 1 {
 			t.Errorf("a failure was recorded: %s", job.Item.History)
 		}
@@ -337,7 +337,7 @@ type greedy struct {
 	kills int
 }
 
-func (g *greedy) Handle(ctx context.Context, job *azq.Job) error {
+func (g *greedy) Handle(ctx context.Context, job *azq.RawJob) error {
 	if job.Item.Kills >= g.kills {
 		return nil
 	}
@@ -360,7 +360,7 @@ func TestStatsDoNotWaitForARenewal(t *testing.T) {
 	bad := azuritetest.AccountWith(t, func(c *azstore.Config) { c.Prefix, c.Transport = good.Prefix(), faults })
 	qs := azqtest.Open(t, bad, oneQueue(12*time.Second))
 	begun, done := make(chan struct{}, 2), make(chan struct{})
-	c, _ := run(t, qs, azq.HandlerFunc(func(context.Context, *azq.Job) error {
+	c, _ := run(t, qs, azq.HandlerFunc(func(context.Context, *azq.RawJob) error {
 		begun <- struct{}{}
 		<-done
 		return nil

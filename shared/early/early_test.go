@@ -37,7 +37,7 @@ type bench struct {
 }
 
 // Send implements videostore.Sender.
-func (b *bench) Send(_ context.Context, _ string, item azq.Item, _ time.Duration) error {
+func (b *bench) SendItem(_ context.Context, _ string, item azq.Item, _ time.Duration) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if k, err := workflow.ParseItemID(item.ID); err == nil && k.Declared().Stage != workflow.OnChange {

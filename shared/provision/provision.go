@@ -43,7 +43,7 @@ var (
 
 // Ensure makes whatever a fresh account lacks. Every role calls it at its start;
 // repeating it is no error.
-func Ensure(ctx context.Context, account *azstore.Account, queues *azq.Queues) error {
+func Ensure(ctx context.Context, account *azstore.Account, queues *azq.Client) error {
 	if err := queues.Ensure(ctx); err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ const (
 // for ten minutes. Meanwhile the role is alive and not ready: addrs, which are its
 // listeners', answer /livez with 200 and all else with 503 and the reason. They are free
 // again when it returns. Safe to repeat. A wrong key fails at once.
-func Await(ctx context.Context, account *azstore.Account, queues *azq.Queues, addrs ...string) error {
+func Await(ctx context.Context, account *azstore.Account, queues *azq.Client, addrs ...string) error {
 	return await(ctx, rightsPatience, rightsPause, addrs, func() error { return Ensure(ctx, account, queues) })
 }
 

@@ -57,7 +57,7 @@ func TestRoleWaitsForItsRights(t *testing.T) {
 			}
 		}}
 	})
-	queues := azq.OpenAll(account, nil)
+	queues := azq.Open(account, azq.Options{Queues: nil})
 	ensure := func() error { return Ensure(t.Context(), account, queues) }
 	over := make(chan error, 1)
 	go func() { over <- await(t.Context(), time.Hour, 10*time.Millisecond, []string{addr}, ensure) }()
@@ -75,7 +75,7 @@ func TestRoleWaitsForItsRights(t *testing.T) {
 	shut := azuritetest.AccountWith(t, func(cfg *azstore.Config) {
 		cfg.Transport = forbidding{code: missingRight, looks: func() bool { return true }}
 	})
-	never := func() error { return Ensure(t.Context(), shut, azq.OpenAll(shut, nil)) }
+	never := func() error { return Ensure(t.Context(), shut, azq.Open(shut, azq.Options{Queues: nil})) }
 	if err := await(t.Context(), 50*time.Millisecond, 10*time.Millisecond, nil, never); !refused(err) {
 		t.Errorf("rights that never come: %v", err)
 	}
@@ -85,7 +85,7 @@ func TestRoleWaitsForItsRights(t *testing.T) {
 	tries := 0
 	err = await(t.Context(), time.Hour, time.Millisecond, nil, func() error {
 		tries++
-		return Ensure(t.Context(), wrong, azq.OpenAll(wrong, nil))
+		return Ensure(t.Context(), wrong, azq.Open(wrong, azq.Options{Queues: nil}))
 	})
 	if err == nil || tries != 1 {
 		t.Errorf("a wrong key: %d tries, %v", tries, err)

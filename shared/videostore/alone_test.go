@@ -59,7 +59,7 @@ func readyToPlay(t *testing.T, s *videostore.Store, id video.ID, generation int)
 }
 
 func asks(items []azq.Item, step string) bool {
-	return slices.ContainsFunc(items, func(i azq.Item) bool { return i.Step == step })
+	return slices.ContainsFunc(items, func(i azq.Item) bool { return i.Kind == step })
 }
 
 // lone are the declared steps whose failure is theirs alone.

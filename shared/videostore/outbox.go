@@ -92,7 +92,7 @@ func (s *Store) send(ctx context.Context, id video.ID, messages []OutboxMessage)
 		item, err := azq.NewItem(message.Step, string(id), message.ItemID(), message.Payload())
 		item.Namespace, item.Source, item.Traceparent = product.Name, "/"+product.Name, message.Trace
 		if err == nil {
-			err = s.sender.Send(ctx, message.Queue, item, 0)
+			err = s.sender.SendItem(ctx, message.Queue, item, 0)
 		}
 		if err != nil {
 			return fmt.Errorf("enqueue %s of %s: %w", message.Step, id, err)

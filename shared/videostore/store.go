@@ -34,10 +34,10 @@ var (
 	ErrUnchanged = errors.New("nothing to change")
 )
 
-// Sender is what the store needs of the queues. azq.Queues implements it and
+// Sender is what the store needs of the queues. azq.Client implements it and
 // explains the methods.
 type Sender interface {
-	Send(ctx context.Context, queue string, item azq.Item, delay time.Duration) error
+	SendItem(ctx context.Context, queue string, item azq.Item, delay time.Duration) error
 	Lane(ctx context.Context, channel string, urgent bool) (lane int, bulk bool)
 	Waiting(ctx context.Context, queue string) (bool, error)
 }

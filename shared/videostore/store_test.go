@@ -41,13 +41,13 @@ type outgoing struct {
 	meanwhile func() // is called once, while a commit asks whether something waits
 }
 
-func (o *outgoing) Send(_ context.Context, queue string, item azq.Item, _ time.Duration) error {
+func (o *outgoing) SendItem(_ context.Context, queue string, item azq.Item, _ time.Duration) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.broken != nil {
 		return o.broken
 	}
-	o.sent = append(o.sent, queue+": "+item.Step)
+	o.sent = append(o.sent, queue+": "+item.Kind)
 	o.items = append(o.items, item)
 	return nil
 }
@@ -554,7 +554,7 @@ func TestSoundInPortions(t *testing.T) {
 	commit(workflow.StepAudio, 1, videostore.Commit{Part: part(1)})
 	check(true, true, 4, true)
 	items := out.takeItems()
-	if len(items) != 1 || items[0].Step != workflow.StepFinish {
+	if len(items) != 1 || items[0].Kind != workflow.StepFinish {
 		t.Errorf("sent %+v, want finish", items)
 	}
 }

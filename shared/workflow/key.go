@@ -125,9 +125,9 @@ func (k Key) Payload() any {
 func KeyOf(item azq.Item) (Key, error) {
 	id, err := video.ParseID(item.Subject)
 	if err != nil {
-		return Key{}, fmt.Errorf("subject of %s item: %w", item.Step, err)
+		return Key{}, fmt.Errorf("subject of %s item: %w", item.Kind, err)
 	}
 	k, err := azq.DecodeData[Key](item)
-	k.ID, k.Step = id, item.Step
+	k.ID, k.Step = id, item.Kind
 	return k, err
 }

@@ -66,7 +66,7 @@ func travelling(specs []azq.Spec) []azq.Spec {
 	for i := range specs {
 		for _, s := range Steps {
 			if slices.Contains(s.Queues, specs[i].Name) {
-				specs[i].Steps = append(specs[i].Steps, s.Name)
+				specs[i].Kinds = append(specs[i].Kinds, s.Name)
 			}
 		}
 	}

@@ -15,7 +15,7 @@ func TestSpecsAreSound(t *testing.T) {
 	t.Parallel()
 	name := regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 	seen := map[string]bool{}
-	for _, n := range azq.Names(workflow.Specs) {
+	for _, n := range azq.Names(azq.Options{Queues: workflow.Specs}) {
 		if seen[n] {
 			t.Errorf("%q is there twice", n)
 		}
@@ -30,7 +30,7 @@ func TestSpecsAreSound(t *testing.T) {
 			t.Errorf("queue %s: its messages are hidden for %v, want at least 30 s: renewals come late on a busy machine", s.Name, s.Visibility)
 		case s.Weight < 0:
 			t.Errorf("queue %s has a weight of %d", s.Name, s.Weight)
-		case len(s.Steps) == 0:
+		case len(s.Kinds) == 0:
 			t.Errorf("queue %s carries no step: name it in Step.Queues", s.Name)
 		case s.MaxIdlePoll > 5*time.Second:
 			t.Errorf("queue %s: workers look at it every %v only, want 5 s at most", s.Name, s.MaxIdlePoll)

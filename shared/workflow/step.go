@@ -140,7 +140,7 @@ func (s Step) QueueAt(urgency int, v video.Video) string {
 
 func laneQueue(base string, v video.Video) string {
 	if slices.ContainsFunc(Specs, func(q azq.Spec) bool { return q.Name == base && q.Laned }) {
-		return azq.LaneName(base, v.Lane)
+		return azq.LaneName(base, v.Lane%azq.DefaultLanes)
 	}
 	return base
 }

@@ -31,19 +31,19 @@ var (
 
 // Desk operates queues, and the poison queues beside them. It is safe for concurrent use.
 type Desk struct {
-	queues     *azq.Queues
+	queues     *azq.Client
 	all        []*azq.Queue
 	discovered bool // what a Spec says of pool and visibility is not known
 }
 
 // New returns a desk for the queues that a program declares. It makes no request.
-func New(account *azstore.Account, queues *azq.Queues) *Desk {
+func New(account *azstore.Account, queues *azq.Client) *Desk {
 	d := &Desk{queues: queues}
 	for _, spec := range queues.Specs() {
 		d.all = append(d.all, queues.Queue(spec.Name))
 		if spec.Lane() == 0 { // the poison of other lanes goes there, too
 			// Visibility is that of the queue: it is what a redriven item gets.
-			d.all = append(d.all, azq.Open(account, azq.Spec{Name: azq.PoisonName(spec.Name), Visibility: spec.Visibility}))
+			d.all = append(d.all, azq.OpenQueue(account, azq.Spec{Name: azq.PoisonName(spec.Name), Visibility: spec.Visibility}))
 		}
 	}
 	return d
@@ -55,7 +55,7 @@ func Discover(ctx context.Context, account *azstore.Account) (*Desk, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := New(account, azq.OpenAll(account, specs))
+	d := New(account, azq.Open(account, azq.Options{Queues: specs}))
 	d.discovered = true
 	return d, nil
 }
@@ -91,13 +91,13 @@ func (d *Desk) Queues(ctx context.Context) ([]Queue, error) {
 	}
 	items := make([]Queue, 0, len(d.all))
 	for i, q := range d.all { // only now is the policy of lane 0 read, which holds for all lanes
-		policy, visibility := q.Policy(), q.Visibility()
+		policy, visibility, pool := q.Policy(), q.Visibility(), q.Spec().Pool
 		if d.discovered {
-			visibility = policy.Visibility
+			visibility, pool = policy.Visibility, ""
 		}
 		if lengths[i] != missing || !d.discovered {
 			items = append(items, Queue{
-				q.Name(), max(0, lengths[i]), visibility.Seconds(), policy.Paused, d.isPoison(q), q.Spec().Pool,
+				q.Name(), max(0, lengths[i]), visibility.Seconds(), policy.Paused, d.isPoison(q), pool,
 			})
 		}
 	}
@@ -166,12 +166,12 @@ func (d *Desk) Clear(ctx context.Context, queue string) error {
 	return d.queues.Clear(ctx, queue)
 }
 
-// Poison returns a page of poison items and the token of the next: see [azq.Queues.ListPoison].
+// Poison returns a page of poison items and the token of the next: see [azq.Client.ListPoison].
 func (d *Desk) Poison(ctx context.Context, limit int, token string) ([]azq.Poisoned, string, error) {
 	return d.queues.ListPoison(ctx, limit, token)
 }
 
-// Redrive sends a poison item to its queue once more: see [azq.Queues.Redrive].
+// Redrive sends a poison item to its queue once more: see [azq.Client.Redrive].
 func (d *Desk) Redrive(ctx context.Context, id string) error {
 	item, err := d.queues.Redrive(ctx, id)
 	if err != nil && item.Queue != "" && d.queues.Queue(item.Queue) == nil {

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { azuritetest.Main(m) }
 
-var mail = azq.Spec{Name: "mail", Steps: []string{"letter"}, Pool: "light", Laned: true, Visibility: 20 * time.Second}
+var mail = azq.Spec{Name: "mail", Kinds: []string{"letter"}, Pool: "light", Laned: true, Visibility: 20 * time.Second}
 
 // desks are what a program that declares its queues has, and what the command has.
 func desks(t *testing.T) map[string]*azqops.Desk {
@@ -112,7 +112,7 @@ func TestLanesArePausedInTheFirstList(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 5 { // the answers come in any order
-		declared := azqops.New(a, azq.OpenAll(a, []azq.Spec{mail}))
+		declared := azqops.New(a, azq.Open(a, azq.Options{Queues: []azq.Spec{mail})})
 		for _, desk := range []*azqops.Desk{declared, discover(t, a)} {
 			if q := queueNamed(t, desk.Handler(), azq.LaneName("mail", 3)); !q.Paused {
 				t.Fatalf("%+v", q)

@@ -1,5 +1,5 @@
 // Package azqtest is for tests of handlers. It runs them on real queues with a
-// consumer that has short timeouts, and causes what handlers must survive: a message
+// client that has short timeouts, and causes what handlers must survive: a message
 // that is delivered twice, a lease that is lost, a drain, a message that another
 // version of the program sent.
 //
@@ -33,9 +33,9 @@ import (
 const patience = 40 * time.Second
 
 // Open creates the queues of specs in an account.
-func Open(t testing.TB, a *azstore.Account, specs ...azq.Spec) *azq.Queues {
+func Open(t testing.TB, a *azstore.Account, specs ...azq.Spec) *azq.Client {
 	t.Helper()
-	queues := azq.OpenAll(a, specs)
+	queues := azq.Open(a, azq.Options{Queues: specs})
 	if err := queues.Ensure(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -43,10 +43,10 @@ func Open(t testing.TB, a *azstore.Account, specs ...azq.Spec) *azq.Queues {
 }
 
 // Send puts items into the queue of that name.
-func Send(t testing.TB, queues *azq.Queues, queue string, items ...azq.Item) {
+func Send(t testing.TB, queues *azq.Client, queue string, items ...azq.Item) {
 	t.Helper()
 	for _, item := range items {
-		if err := queues.Send(context.Background(), queue, item, 0); err != nil {
+		if err := queues.SendItem(context.Background(), queue, item, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -62,16 +62,21 @@ func SendText(t testing.TB, a *azstore.Account, queue, text string) {
 	}
 }
 
-// Worker is a consumer that runs until the test ends or [Worker.Drain].
+// Worker is a client that runs until the test ends or [Worker.Drain].
 type Worker struct {
-	*azq.Consumer
+	*azq.Client
 	drain func()
 }
 
-// Start runs a consumer of queues with four slots in each pool and pauses of a second
+// Start runs another client of the queues, with four slots in each pool and pauses of a second
 // or less. The functions may change its options.
-func Start(t testing.TB, queues *azq.Queues, handlers map[string]azq.Handler, change ...func(*azq.Options)) Worker {
+func Start(t testing.TB, queues *azq.Client, handlers map[string]azq.Handler, change ...func(*azq.Options)) Worker {
 	t.Helper()
+	return Run(t, queues.With(Options(queues, handlers, change...)))
+}
+
+// Options are those that Start uses.
+func Options(queues *azq.Client, handlers map[string]azq.Handler, change ...func(*azq.Options)) azq.Options {
 	options := azq.Options{
 		Handlers: handlers, Pools: map[string]int{}, Worker: "w1",
 		FirstRetry: time.Second, MaxRetry: time.Second, DeferPause: time.Second,
@@ -83,14 +88,24 @@ func Start(t testing.TB, queues *azq.Queues, handlers map[string]azq.Handler, ch
 	for _, f := range change {
 		f(&options)
 	}
-	c, err := azq.NewConsumer(queues, options)
-	if err != nil {
+	return options
+}
+
+// Run runs a client until the test ends or [Worker.Drain].
+func Run(t testing.TB, client *azq.Client) Worker {
+	t.Helper()
+	if err := client.Check(); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	stopped := make(chan struct{})
-	go func() { defer close(stopped); c.Run(ctx) }()
-	w := Worker{Consumer: c, drain: func() { cancel(); <-stopped }}
+	stopped := make(chan error, 1)
+	go func() { stopped <- client.Run(ctx) }()
+	w := Worker{Client: client, drain: sync.OnceFunc(func() {
+		cancel()
+		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
+	})}
 	t.Cleanup(w.drain)
 	return w
 }
@@ -124,7 +139,7 @@ func WaitEmpty(t testing.TB, q *azq.Queue) {
 }
 
 // WaitPoison waits until there are n poison items and returns them.
-func WaitPoison(t testing.TB, queues *azq.Queues, n int) (list []azq.Poisoned) {
+func WaitPoison(t testing.TB, queues *azq.Client, n int) (list []azq.Poisoned) {
 	t.Helper()
 	azuritetest.Eventually(t, patience, func() (err error) {
 		list, _, err = queues.ListPoison(context.Background(), 100, "")
@@ -151,7 +166,7 @@ func LoseLease(t testing.TB, q *azq.Queue) {
 // visibility timeout of the first ends.
 func Twice(h azq.Handler) azq.Handler {
 	var done sync.Map // by message id
-	return azq.HandlerFunc(func(ctx context.Context, job *azq.Job) error {
+	return azq.HandlerFunc(func(ctx context.Context, job *azq.RawJob) error {
 		err := h.Handle(ctx, job)
 		if err != nil {
 			return err
@@ -166,14 +181,14 @@ func Twice(h azq.Handler) azq.Handler {
 // Recorder is a handler that records the ids of its items. Next does the work; nil
 // means none.
 type Recorder struct {
-	Next func(ctx context.Context, job *azq.Job) error
+	Next func(ctx context.Context, job *azq.RawJob) error
 
 	mu   sync.Mutex
 	seen []string
 }
 
 // Handle implements azq.Handler.
-func (r *Recorder) Handle(ctx context.Context, job *azq.Job) error {
+func (r *Recorder) Handle(ctx context.Context, job *azq.RawJob) error {
 	r.mu.Lock()
 	r.seen = append(r.seen, job.Item.ID)
 	r.mu.Unlock()

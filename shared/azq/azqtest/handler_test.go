@@ -35,7 +35,7 @@ func newShop() *shop {
 	return &shop{booked: map[string]bool{}, began: make(chan struct{}, 8), ended: make(chan error, 8)}
 }
 
-func (s *shop) book(ctx context.Context, job *azq.Job, b booking) error {
+func (s *shop) book(ctx context.Context, job *azq.RawJob, b booking) error {
 	s.began <- struct{}{}
 	for b.Slow && job.DequeueCount == 1 && ctx.Err() == nil { // until it is interrupted
 		job.Progress()
@@ -64,9 +64,9 @@ func (s *shop) want(t *testing.T, pieces int) {
 }
 
 // open makes the queue, with a short visibility, and an item for it.
-func open(t *testing.T, b booking) (*azq.Queues, azq.Item) {
+func open(t *testing.T, b booking) (*azq.Client, azq.Item) {
 	t.Helper()
-	spec := azq.Spec{Name: queue, Steps: []string{"book"}, Pool: queue, Visibility: 2 * time.Second, MaxIdlePoll: 200 * time.Millisecond}
+	spec := azq.Spec{Name: queue, Kinds: []string{"book"}, Pool: queue, Visibility: 2 * time.Second, MaxIdlePoll: 200 * time.Millisecond}
 	item, err := azq.NewItem("book", "screws", "delivery-1", b)
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestDeliveredTwiceIsBookedOnce(t *testing.T) {
 	t.Parallel()
 	s := newShop()
 	queues, item := open(t, booking{Pieces: 5})
-	worker := azqtest.Start(t, queues, handlers(azqtest.Twice(azq.Handle(s.book))))
+	worker := azqtest.Start(t, queues, handlers(azqtest.Twice(azq.HandlerOf(s.book))))
 	azqtest.Send(t, queues, queue, item, item)
 	azqtest.WaitEmpty(t, queues.Queue(queue))
 	worker.WaitCounts(t, queue, func(q azq.QueueStats) bool { return q.Completed == 2 })
@@ -98,7 +98,7 @@ func TestLostLeaseBooksNothing(t *testing.T) {
 	t.Parallel()
 	s := newShop()
 	queues, item := open(t, booking{Pieces: 5, Slow: true})
-	azqtest.Start(t, queues, handlers(azq.Handle(s.book)))
+	azqtest.Start(t, queues, handlers(azq.HandlerOf(s.book)))
 	azqtest.Send(t, queues, queue, item)
 	<-s.began
 	azqtest.LoseLease(t, queues.Queue(queue))
@@ -113,14 +113,14 @@ func TestDrainedWorkIsTakenUpByTheNextWorker(t *testing.T) {
 	t.Parallel()
 	s := newShop()
 	queues, item := open(t, booking{Pieces: 5, Slow: true})
-	worker := azqtest.Start(t, queues, handlers(azq.Handle(s.book)))
+	worker := azqtest.Start(t, queues, handlers(azq.HandlerOf(s.book)))
 	azqtest.Send(t, queues, queue, item)
 	<-s.began
 	worker.Drain()
 	if cause := <-s.ended; !errors.Is(cause, azq.ErrDraining) {
 		t.Errorf("cause %v, want ErrDraining", cause)
 	}
-	next := azqtest.Start(t, queues, handlers(azq.Handle(s.book)))
+	next := azqtest.Start(t, queues, handlers(azq.HandlerOf(s.book)))
 	azqtest.WaitEmpty(t, queues.Queue(queue))
 	next.WaitCounts(t, queue, func(q azq.QueueStats) bool { return q.Completed == 1 && q.Failed == 0 })
 	s.want(t, 5)
@@ -131,12 +131,12 @@ func TestOldMessageIsStillUnderstood(t *testing.T) {
 	t.Parallel()
 	s := newShop()
 	a := azuritetest.Account(t)
-	queues := azqtest.Open(t, a, azq.Spec{Name: queue, Steps: []string{"book"}, Pool: queue})
-	azqtest.Start(t, queues, handlers(azq.Handle(s.book)))
+	queues := azqtest.Open(t, a, azq.Spec{Name: queue, Kinds: []string{"book"}, Pool: queue})
+	azqtest.Start(t, queues, handlers(azq.HandlerOf(s.book)))
 	azqtest.SendText(t, a, queue, `{"specversion":"1.0","id":"old","type":"`+typeOf("book")+`","colour":"red","data":{"pieces":3,"box":7}}`)
 	azqtest.WaitEmpty(t, queues.Queue(queue))
 	s.want(t, 3)
 }
 
 // typeOf is the type of a step's messages in version 1.
-func typeOf(step string) string { return azq.Item{Step: step, Version: 1}.Type() }
+func typeOf(step string) string { return azq.Item{Kind: step, Version: 1}.Type() }

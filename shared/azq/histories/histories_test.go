@@ -84,7 +84,7 @@ func (w *world) redrive() {
 		var operators sync.WaitGroup
 		for range 3 {
 			operators.Go(func() {
-				queues := azq.OpenAll(w.account(&line{}), specs())
+				queues := azq.Open(w.account(&line{}), azq.Options{Queues: specs()})
 				_, err := queues.Redrive(context.Background(), queue+"~"+id)
 				w.locked(func() { w.logf("redrive of %s: %v", id, err) })
 			})

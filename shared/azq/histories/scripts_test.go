@@ -21,11 +21,11 @@ import (
 )
 
 // script runs one consumer on the model until the function returns, with pauses of seconds.
-func script(t *testing.T, l *line, handlers map[string]azq.Handler, change func(*azq.Options), then func(*azq.Queues, *azq.Consumer)) {
+func script(t *testing.T, l *line, handlers map[string]azq.Handler, change func(*azq.Options), then func(queues, c *azq.Client)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(plan{})
-		queues := azq.OpenAll(w.account(&line{}), specs())
+		queues := azq.Open(w.account(&line{}), azq.Options{Queues: specs()})
 		if err := queues.Ensure(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -34,15 +34,15 @@ func script(t *testing.T, l *line, handlers map[string]azq.Handler, change func(
 			DependencyPause: time.Second, MaxDependencyPause: 5 * time.Second, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		}
 		change(&options)
-		c, err := azq.NewConsumer(azq.OpenAll(w.account(l), specs()), options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		options.Queues = specs()
+		c := azq.Open(w.account(l), options)
 		ctx, cancel := context.WithCancel(t.Context())
 		gone := make(chan struct{})
 		go func() {
 			defer close(gone)
-			c.Run(ctx)
+			if err := c.Run(ctx); err != nil {
+				t.Error(err)
+			}
 		}()
 		then(queues, c)
 		cancel()
@@ -51,19 +51,19 @@ func script(t *testing.T, l *line, handlers map[string]azq.Handler, change func(
 	})
 }
 
-func sendOne(t *testing.T, queues *azq.Queues, queue, id string) {
+func sendOne(t *testing.T, queues *azq.Client, queue, id string) {
 	t.Helper()
 	step, _, _ := strings.Cut(queue, "-") // a lane has its queue's step
 	item, err := azq.NewItem(step, "subject", id, nil)
 	if err == nil {
-		err = queues.Send(context.Background(), queue, item, 0)
+		err = queues.SendItem(context.Background(), queue, item, 0)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-func noWork(context.Context, *azq.Job) error { return nil }
+func noWork(context.Context, *azq.RawJob) error { return nil }
 
 // A message whose deliveries were lost on their way, which no handler has seen, is no item
 // that kills its workers, however often that happens (H12).
@@ -79,7 +79,7 @@ func TestLostRepliesAreNoCrashLoop(t *testing.T) {
 		return none
 	}}
 	handlers := map[string]azq.Handler{brief: azq.HandlerFunc(noWork), long: azq.HandlerFunc(noWork)}
-	script(t, l, handlers, func(*azq.Options) {}, func(queues *azq.Queues, c *azq.Consumer) {
+	script(t, l, handlers, func(*azq.Options) {}, func(queues, c *azq.Client) {
 		sendOne(t, queues, brief, "item")
 		time.Sleep(20 * time.Minute)
 		if s := c.Stats().Queue(brief); s.Completed != 1 || s.CrashLoops != 0 || lose.Load() > 0 {
@@ -102,7 +102,7 @@ func TestLanesGetTheSameTime(t *testing.T) {
 		begun, given, worst := map[string]int{}, map[string]time.Duration{}, time.Duration(0)
 		handlers := map[string]azq.Handler{
 			brief: azq.HandlerFunc(noWork),
-			long: azq.HandlerFunc(func(_ context.Context, job *azq.Job) error {
+			long: azq.HandlerFunc(func(_ context.Context, job *azq.RawJob) error {
 				mu.Lock()
 				if max(begun[long], begun[other]) < each {
 					worst = max(worst, (given[long] - given[other]).Abs())
@@ -116,7 +116,7 @@ func TestLanesGetTheSameTime(t *testing.T) {
 			}),
 		}
 		change := func(o *azq.Options) { o.Pools[long] = slots }
-		script(t, &line{}, handlers, change, func(queues *azq.Queues, c *azq.Consumer) {
+		script(t, &line{}, handlers, change, func(queues, c *azq.Client) {
 			if err := queues.Queue(long).Pause(context.Background()); err != nil {
 				t.Error(err)
 			}
@@ -163,8 +163,8 @@ func TestTroubleHoldsUpItsOwnSteps(t *testing.T) {
 	var begun, away atomic.Int32
 	away.Store(3)
 	handlers := map[string]azq.Handler{
-		brief: azq.HandlerFunc(func(context.Context, *azq.Job) error { begun.Add(1); return nil }),
-		long: azq.HandlerFunc(func(context.Context, *azq.Job) error {
+		brief: azq.HandlerFunc(func(context.Context, *azq.RawJob) error { begun.Add(1); return nil }),
+		long: azq.HandlerFunc(func(context.Context, *azq.RawJob) error {
 			if away.Add(-1) >= 0 {
 				return sourceTrouble{}
 			}
@@ -172,7 +172,7 @@ func TestTroubleHoldsUpItsOwnSteps(t *testing.T) {
 			return nil
 		}),
 	}
-	script(t, &line{}, handlers, func(*azq.Options) {}, func(queues *azq.Queues, c *azq.Consumer) {
+	script(t, &line{}, handlers, func(*azq.Options) {}, func(queues, c *azq.Client) {
 		for _, id := range []string{"a", "b", "c", "d"} {
 			sendOne(t, queues, long, id)
 		}
@@ -193,7 +193,7 @@ func TestTroubleHoldsUpItsOwnSteps(t *testing.T) {
 type hanging struct{ azq.HandlerFunc }
 
 // Exhausted implements azq.Exhausted.
-func (hanging) Exhausted(context.Context, *azq.Job, error) error {
+func (hanging) Exhausted(context.Context, *azq.RawJob, error) error {
 	time.Sleep(time.Hour)
 	return nil
 }
@@ -202,13 +202,13 @@ func (hanging) Exhausted(context.Context, *azq.Job, error) error {
 func TestHooksThatHang(t *testing.T) {
 	t.Parallel()
 	handlers := map[string]azq.Handler{
-		brief: hanging{func(_ context.Context, job *azq.Job) error {
+		brief: hanging{func(_ context.Context, job *azq.RawJob) error {
 			if job.Item.ID == "bad" {
 				return azq.Permanent(errors.New("no"))
 			}
 			return nil
 		}},
-		long: azq.HandlerFunc(func(_ context.Context, job *azq.Job) error {
+		long: azq.HandlerFunc(func(_ context.Context, job *azq.RawJob) error {
 			if job.Attempt() == 1 && job.Item.Releases < 3 {
 				return sourceTrouble{}
 			}
@@ -224,7 +224,7 @@ func TestHooksThatHang(t *testing.T) {
 			return nil
 		}}
 	}
-	script(t, &line{}, handlers, change, func(queues *azq.Queues, c *azq.Consumer) {
+	script(t, &line{}, handlers, change, func(queues, c *azq.Client) {
 		sendOne(t, queues, brief, "bad")
 		sendOne(t, queues, brief, "bad")
 		time.Sleep(time.Minute)

@@ -38,8 +38,8 @@ var (
 
 func specs() []azq.Spec {
 	return []azq.Spec{
-		{Name: brief, Steps: []string{brief}, Pool: brief, Visibility: 4 * time.Second, MaxIdlePoll: 2 * time.Second, MaxFailures: maxFailures},
-		{Name: long, Steps: []string{long}, Pool: long, Laned: true, Visibility: 10 * time.Second, MaxIdlePoll: 4 * time.Second, MaxFailures: maxFailures},
+		{Name: brief, Kinds: []string{brief}, Pool: brief, Visibility: 4 * time.Second, MaxIdlePoll: 2 * time.Second, MaxFailures: maxFailures},
+		{Name: long, Kinds: []string{long}, Pool: long, Laned: true, Visibility: 10 * time.Second, MaxIdlePoll: 4 * time.Second, MaxFailures: maxFailures},
 	}
 }
 
@@ -140,22 +140,21 @@ func (w *world) start(name string, last bool) *worker {
 	handlers := map[string]azq.Handler{brief: azq.HandlerFunc(k.handle), long: hooked{k}}
 	version := 1
 	if last {
-		declared[0].Steps = []string{brief, unknown}
+		declared[0].Kinds = []string{brief, unknown}
 		handlers[unknown], version = handlers[brief], 2
 	}
-	c, err := azq.NewConsumer(azq.OpenAll(w.account(l), declared), azq.Options{
-		Handlers: handlers, Pools: map[string]int{brief: 2, long: 2}, Version: version, Worker: name,
+	c := azq.Open(w.account(l), azq.Options{
+		Queues: declared, Handlers: handlers, Pools: map[string]int{brief: 2, long: 2}, Version: version, Worker: name,
 		StallAfter: 10 * time.Second, RefreshPolicy: refreshPolicy, DeferPause: 5 * time.Second,
 		FirstRetry: time.Second, MaxRetry: 10 * time.Second, DependencyPause: time.Second, MaxDependencyPause: 5 * time.Second,
 		MaxUnexplained: maxUnexplained, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
-	if err != nil {
-		panic(err)
-	}
 	w.locked(func() { w.logf("%s starts", name) })
 	go func() {
 		defer close(k.gone)
-		c.Run(ctx)
+		if err := c.Run(ctx); err != nil && !k.dead.Load() {
+			panic(err)
+		}
 	}()
 	return k
 }
@@ -225,10 +224,10 @@ func queueOf(r *http.Request) string { return strings.Split(r.URL.Path, "/")[2] 
 type hooked struct{ *worker }
 
 // Handle implements azq.Handler.
-func (h hooked) Handle(ctx context.Context, job *azq.Job) error { return h.handle(ctx, job) }
+func (h hooked) Handle(ctx context.Context, job *azq.RawJob) error { return h.handle(ctx, job) }
 
 // Exhausted implements azq.Exhausted.
-func (h hooked) Exhausted(context.Context, *azq.Job, error) error {
+func (h hooked) Exhausted(context.Context, *azq.RawJob, error) error {
 	h.world.mu.Lock()
 	clumsy := h.world.chance.IntN(3)
 	h.world.mu.Unlock()
@@ -242,7 +241,7 @@ func (h hooked) Exhausted(context.Context, *azq.Job, error) error {
 }
 
 // handle does what the item's script says.
-func (k *worker) handle(ctx context.Context, job *azq.Job) error {
+func (k *worker) handle(ctx context.Context, job *azq.RawJob) error {
 	w := k.world
 	i := w.plan.item(job.Item.ID)
 	next := k.begin(job, i)
@@ -279,7 +278,7 @@ func (p plan) item(id string) item {
 }
 
 // begin notes that an attempt begins, and returns what it is to do.
-func (k *worker) begin(job *azq.Job, i item) outcome {
+func (k *worker) begin(job *azq.RawJob, i item) outcome {
 	w := k.world
 	w.service.mu.Lock()
 	deleted, gone := w.service.deleted[job.MessageID]
@@ -314,7 +313,7 @@ func (k *worker) begin(job *azq.Job, i item) outcome {
 }
 
 // end notes that an attempt has ended; counts says that it is one, and was not interrupted.
-func (k *worker) end(job *azq.Job, did outcome, counts bool) {
+func (k *worker) end(job *azq.RawJob, did outcome, counts bool) {
 	w := k.world
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -370,7 +369,7 @@ func (sourceTrouble) Dependency() string { return source }
 // send sends an item until that is acknowledged, as producers do.
 func (w *world) send(i item) {
 	faulty := w.account(&line{fault: w.storms})
-	queues := azq.OpenAll(faulty, specs())
+	queues := azq.Open(faulty, azq.Options{Queues: specs()})
 	w.locked(func() { w.sends[i.ID] = time.Now() })
 	for {
 		err := w.try(faulty, queues, i)
@@ -386,7 +385,7 @@ func (w *world) send(i item) {
 	w.locked(func() { w.logf("%s was sent", i.ID); w.sent[i.ID] = !w.removed[i.ID] })
 }
 
-func (w *world) try(a *azstore.Account, queues *azq.Queues, i item) error {
+func (w *world) try(a *azstore.Account, queues *azq.Client, i item) error {
 	step, _, _ := strings.Cut(i.Queue, "-")
 	if i.Shape == unknown && i.Queue == brief {
 		step = unknown
@@ -409,7 +408,7 @@ func (w *world) try(a *azstore.Account, queues *azq.Queues, i item) error {
 	case garbage:
 		text = base64.StdEncoding.EncodeToString([]byte(garbageOf + i.ID))
 	default:
-		return queues.Send(context.Background(), i.Queue, made, 0)
+		return queues.SendItem(context.Background(), i.Queue, made, 0)
 	}
 	_, err = a.Queue(i.Queue).EnqueueMessage(context.Background(), text, &azqueue.EnqueueMessageOptions{TimeToLive: new(int32(-1))})
 	return err
@@ -426,7 +425,7 @@ func (w *world) operate(p pause) {
 			return none
 		}
 	}
-	q := azq.OpenAll(w.account(l), specs()).Queue(p.Queue)
+	q := azq.Open(w.account(l), azq.Options{Queues: specs()}).Queue(p.Queue)
 	act, name := q.Resume, "resumes"
 	if p.Paused {
 		act, name = q.Pause, "pauses"
@@ -471,7 +470,7 @@ const garbageOf = "garbage of "
 // play lets a history happen, and returns what came of it.
 func play(t *testing.T, p plan) *world {
 	w := newWorld(p)
-	if err := azq.OpenAll(w.account(&line{}), specs()).Ensure(t.Context()); err != nil {
+	if err := azq.Open(w.account(&line{}), azq.Options{Queues: specs()}).Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	w.began = time.Now()

@@ -48,7 +48,7 @@ var (
 
 // Parts is what a board is read from.
 type Parts struct {
-	Queues  *azq.Queues
+	Queues  *azq.Client
 	Workers *workers.Register
 	Scale   *scaling.Window
 	// Title makes one storage request. A video that is gone has an empty title.

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { azuritetest.Main(m) }
 func open(t *testing.T) *Board {
 	t.Helper()
 	account := azuritetest.Account(t)
-	queues := azq.OpenAll(account, []azq.Spec{{Name: "jobs", Steps: []string{"work"}, Pool: "light"}})
+	queues := azq.Open(account, azq.Options{Queues: []azq.Spec{{Name: "jobs", Kinds: []string{"work"}, Pool: "light"}}})
 	if err := queues.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/scaling"
 )
 
-func scale(t *testing.T, queues *azq.Queues, register *workers.Register) scaling.Decision {
+func scale(t *testing.T, queues *azq.Client, register *workers.Register) scaling.Decision {
 	t.Helper()
 	window := &scaling.Window{
 		Settings: scaling.Settings{Begin: 10 * time.Second, Bulk: 30 * time.Minute, Floor: 1, Ceiling: 10, CoolDown: time.Minute},
@@ -33,14 +33,14 @@ func scale(t *testing.T, queues *azq.Queues, register *workers.Register) scaling
 func TestQueuesAreSeenWhole(t *testing.T) {
 	t.Parallel()
 	account := azuritetest.Account(t)
-	queues := azqtest.Open(t, account, azq.Spec{Name: "jobs", Pool: "heavy", Laned: true, Steps: []string{"work"}, Typical: 4 * time.Second, Visibility: time.Hour})
+	queues := azqtest.Open(t, account, azq.Spec{Name: "jobs", Pool: "heavy", Laned: true, Kinds: []string{"work"}, Typical: 4 * time.Second, Visibility: time.Hour})
 	register := workers.New(account)
 	if err := account.Ensure(t.Context(), nil, nil, []string{workers.Table}); err != nil {
 		t.Fatal(err)
 	}
 	send := func(queue string, n int) {
 		for range n {
-			azqtest.Send(t, queues, queue, azq.Item{ID: "i", Step: "work", Subject: "s"})
+			azqtest.Send(t, queues, queue, azq.Item{ID: "i", Kind: "work", Subject: "s"})
 		}
 	}
 	send("jobs", 40)
@@ -83,7 +83,7 @@ func TestQueuesAreSeenWhole(t *testing.T) {
 func TestNobodyLives(t *testing.T) {
 	t.Parallel()
 	account := azuritetest.Account(t)
-	queues := azqtest.Open(t, account, azq.Spec{Name: "jobs", Pool: "heavy", Steps: []string{"work"}})
+	queues := azqtest.Open(t, account, azq.Spec{Name: "jobs", Pool: "heavy", Kinds: []string{"work"}})
 	if err := account.Ensure(t.Context(), nil, nil, []string{workers.Table}); err != nil {
 		t.Fatal(err)
 	}

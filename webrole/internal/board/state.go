@@ -124,7 +124,7 @@ func messageOf(p azq.Peeked) api.BoardMessage {
 	if p.Item.ID == "" {
 		return m
 	}
-	m.Item, m.Step, m.Video, m.Failures = p.Item.ID, p.Item.Step, p.Item.Subject, p.Item.Failures
+	m.Item, m.Step, m.Video, m.Failures = p.Item.ID, p.Item.Kind, p.Item.Subject, p.Item.Failures
 	m.Row, m.Index = rowOf(p.Item.ID)
 	return m
 }
@@ -161,7 +161,7 @@ func workerOf(w workers.Worker, now time.Time, later map[string]int64) api.Board
 
 func taskOf(t azq.Running) api.BoardTask {
 	out := api.BoardTask{
-		Id: t.MessageID, Queue: t.Queue, Step: t.Step, Video: t.Subject, DequeueCount: t.DequeueCount, Since: t.Received,
+		Id: t.MessageID, Queue: t.Queue, Step: t.Kind, Video: t.Subject, DequeueCount: t.DequeueCount, Since: t.Received,
 		LeaseEndsAt: t.Deadline, VisibilitySeconds: t.Visibility.Seconds(), Renewals: t.Renewals, Item: t.Item, InsertedAt: t.Inserted,
 	}
 	out.Row, out.Index = rowOf(t.Item)
@@ -240,7 +240,7 @@ func (r *reader) done(queue string) (n int64) {
 		} else if w.StartedAt.Before(r.sampledAt) {
 			continue
 		}
-		for lane := range azq.Lanes {
+		for lane := range azq.DefaultLanes {
 			name := azq.LaneName(queue, lane)
 			n += w.Queues[name].Done - was.Queues[name].Done
 		}

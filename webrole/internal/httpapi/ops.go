@@ -58,7 +58,7 @@ func (s *Server) redrive(ctx context.Context, poisonID string) error {
 	if err != nil {
 		return err
 	}
-	step, _ := workflow.Find(p.Step)
+	step, _ := workflow.Find(p.Kind)
 	if id, err := video.ParseID(p.Subject); err == nil && step.HasRows() && !step.IsOptional() {
 		rec, err := s.Videos.Get(ctx, id)
 		if err != nil && !errors.Is(err, videostore.ErrNotFound) {

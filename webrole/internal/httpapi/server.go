@@ -54,7 +54,7 @@ type Parts struct {
 	Workers *workers.Register
 	Keys    *apikeys.Store
 	Trail   *audit.Log
-	Queues  *azq.Queues
+	Queues  *azq.Client
 	Prices  price.Table
 	Links   access.Links // tokens for private videos
 	Board   *board.Board

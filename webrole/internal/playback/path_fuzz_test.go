@@ -218,7 +218,7 @@ func (fix *fixture) add(f testing.TB, id video.ID) {
 // service is the playback of the fixture while a video is at a stage: nothing is
 // committed, some is, all is and finish is missing, all of it.
 func (fix *fixture) service(stage int) *Service {
-	s := New(videostore.New(fix.account, azq.OpenAll(fix.account, workflow.Specs)), blobstore.New(fix.account))
+	s := New(videostore.New(fix.account, azq.Open(fix.account, azq.Options{Queues: workflow.Specs})), blobstore.New(fix.account))
 	s.views = recent.New(maxViews, func(_ context.Context, key viewKey) (c committed, _ error) {
 		c, found := fix.seen[key.id]
 		if !found || key.generation != 1 {
@@ -247,7 +247,7 @@ func (fix *fixture) service(stage int) *Service {
 func (fix *fixture) ask(stage int, method, id, path, query string) *httptest.ResponseRecorder {
 	gin.SetMode(gin.TestMode)
 	engine := gin.New()
-	engine.Use(access.Identify(access.Open{}, access.Links{}), access.Enforce(videostore.New(fix.account, azq.OpenAll(fix.account, workflow.Specs)), nil))
+	engine.Use(access.Identify(access.Open{}, access.Links{}), access.Enforce(videostore.New(fix.account, azq.Open(fix.account, azq.Options{Queues: workflow.Specs})), nil))
 	fix.service(stage).Register(engine)
 	r := httptest.NewRequest(method, "/v/", nil)
 	r.URL = &url.URL{Path: "/v/" + id + "/" + path, RawQuery: query}

@@ -59,7 +59,7 @@ const (
 func Each(spec azq.Spec, found []workers.Worker) time.Duration {
 	items, total := float64(believe), believe*spec.Typical.Seconds()
 	for _, w := range found {
-		for lane := range azq.Lanes {
+		for lane := range azq.DefaultLanes {
 			count := w.Queues[azq.LaneName(spec.Base(), lane)]
 			if count.Seconds > 0 {
 				items += float64(count.Done)

@@ -28,11 +28,11 @@ type role struct {
 	*Service
 	videos *videostore.Store
 	blobs  *blobstore.Store
-	queues *azq.Queues
+	queues *azq.Client
 }
 
 func roleOn(account *azstore.Account) role {
-	blobs, queues := blobstore.New(account), azq.OpenAll(account, workflow.Specs)
+	blobs, queues := blobstore.New(account), azq.Open(account, azq.Options{Queues: workflow.Specs})
 	videos := videostore.New(account, queues)
 	return role{New(account, blobs, videos, 64<<20), videos, blobs, queues}
 }
@@ -130,7 +130,7 @@ func TestAnUploadSurvivesTheDeathOfItsWebRole(t *testing.T) {
 func (r role) sent(t *testing.T) map[string]bool {
 	t.Helper()
 	subjects := map[string]bool{}
-	for lane := range azq.Lanes {
+	for lane := range azq.DefaultLanes {
 		for {
 			leases, err := r.queues.Queue(azq.LaneName(workflow.Probe, lane)).Receive(t.Context(), azq.MaxBatch)
 			if err != nil {

@@ -70,7 +70,7 @@ func (r *Runner) giveBack(ctx context.Context, d *delivery, outcome videostore.O
 
 // requestedAt is when the work was asked for: the item says it to the millisecond, the
 // service to the second.
-func requestedAt(job *azq.Job) time.Time {
+func requestedAt(job *azq.RawJob) time.Time {
 	if job.Item.Time.IsZero() {
 		return job.Inserted
 	}
@@ -79,7 +79,7 @@ func requestedAt(job *azq.Job) time.Time {
 
 // Exhausted records the failure of a step that is not done again before its item becomes
 // poison. Safe to repeat.
-func (r *Runner) Exhausted(ctx context.Context, job *azq.Job, cause error) error {
+func (r *Runner) Exhausted(ctx context.Context, job *azq.RawJob, cause error) error {
 	key, err := workflow.KeyOf(job.Item)
 	if err != nil {
 		return nil // no step can be recorded

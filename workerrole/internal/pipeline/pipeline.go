@@ -53,13 +53,13 @@ type Runner struct {
 
 	// Delivered and Ended, if set, are told of every delivery, and of every attempt of a
 	// step without rows; videostore.Observer is told of the other attempts. For metrics.
-	Delivered func(job *azq.Job, asked time.Time)
+	Delivered func(job *azq.RawJob, asked time.Time)
 	Ended     func(step string, a videostore.Attempt)
 }
 
 // delivery is a message on its way to its step.
 type delivery struct {
-	job    *azq.Job
+	job    *azq.RawJob
 	key    workflow.Key
 	spent  func() videostore.Usage // what the attempt has spent so far
 	claim  *videostore.Claim       // nil before the claim, and of a step without rows
@@ -77,7 +77,7 @@ type (
 
 // Handle runs the step that the message asks for. nil means that the message may be
 // deleted; package azq lists what other errors mean. Safe to repeat.
-func (r *Runner) Handle(ctx context.Context, job *azq.Job) error {
+func (r *Runner) Handle(ctx context.Context, job *azq.RawJob) error {
 	key, err := workflow.KeyOf(job.Item)
 	if err != nil {
 		return azq.Permanent(err)

@@ -23,7 +23,7 @@ type Previewer interface {
 
 // isSeekRequest reports whether a message asks for a part that a viewer went to: it came
 // through the queue of the first parts, in any lane, and its part is not the first.
-func isSeekRequest(key workflow.Key, job *azq.Job) bool {
+func isSeekRequest(key workflow.Key, job *azq.RawJob) bool {
 	return key.Index > 0 && job.Base == key.Declared().Queues[0]
 }
 

@@ -15,9 +15,9 @@ func TestAViewerIsRecognisedInEveryLane(t *testing.T) {
 	chunk := func(index int) workflow.Key {
 		return workflow.Key{ID: video.NewID(), Generation: 1, Step: workflow.StepEncode, Index: index}
 	}
-	for lane := range azq.Lanes {
-		job := func(base string) *azq.Job {
-			return &azq.Job{Queue: azq.LaneName(base, lane), Base: base}
+	for lane := range azq.DefaultLanes {
+		job := func(base string) *azq.RawJob {
+			return &azq.RawJob{Queue: azq.LaneName(base, lane), Base: base}
 		}
 		if !isSeekRequest(chunk(7), job(workflow.EncodeFirst)) {
 			t.Errorf("lane %d: a viewer's chunk is not recognised", lane)
@@ -45,7 +45,7 @@ func TestPriorityOfPrograms(t *testing.T) {
 		{workflow.StepFinish, workflow.Finish, true, workflow.BulkNice},
 	} {
 		key, v := workflow.Key{Step: c.step}, video.Video{Bulk: c.bulk}
-		if got := niceness(key, v, &azq.Job{Queue: c.queue + "-2", Base: c.queue}); got != c.nice {
+		if got := niceness(key, v, &azq.RawJob{Queue: c.queue + "-2", Base: c.queue}); got != c.nice {
 			t.Errorf("%+v: the niceness is %d", c, got)
 		}
 	}

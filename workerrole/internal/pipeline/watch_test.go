@@ -16,7 +16,7 @@ import (
 // mute sends nothing.
 type mute struct{}
 
-func (mute) Send(context.Context, string, azq.Item, time.Duration) error { return nil }
+func (mute) SendItem(context.Context, string, azq.Item, time.Duration) error { return nil }
 func (mute) Lane(context.Context, string, bool) (int, bool)              { return 0, false }
 func (mute) Waiting(context.Context, string) (bool, error)               { return true, nil }
 

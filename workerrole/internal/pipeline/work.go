@@ -36,7 +36,7 @@ type Work struct {
 	source sourceparts.Source // of OpenSource
 }
 
-func (r *Runner) newWork(key workflow.Key, job *azq.Job) *Work {
+func (r *Runner) newWork(key workflow.Key, job *azq.RawJob) *Work {
 	return &Work{
 		Key: key, Progress: job.Progress, Again: job.DequeueCount > 1 && job.Item.Snoozes == 0,
 		Log:   r.Log.With("video", key.ID, "step", key.Step, "index", key.Index),

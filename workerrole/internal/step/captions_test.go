@@ -23,7 +23,7 @@ import (
 func TestCaptionsOfALanguage(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	if err := provision.Ensure(t.Context(), a, azq.OpenAll(a, nil)); err != nil {
+	if err := provision.Ensure(t.Context(), a, azq.Open(a, azq.Options{Queues: nil})); err != nil {
 		t.Fatal(err)
 	}
 	box := &mailbox{}
@@ -51,10 +51,10 @@ func TestCaptionsOfALanguage(t *testing.T) {
 			t.Fatal(err)
 		}
 		item := box.items[len(box.items)-1]
-		if item.Step != workflow.StepCaptions {
-			t.Fatalf("%s was asked for", item.Step)
+		if item.Kind != workflow.StepCaptions {
+			t.Fatalf("%s was asked for", item.Kind)
 		}
-		if err := runner.Handle(t.Context(), &azq.Job{Item: item, Delivery: azq.Delivery{DequeueCount: 1}}); err != nil {
+		if err := runner.Handle(t.Context(), &azq.RawJob{Item: item, Delivery: azq.Delivery{DequeueCount: 1}}); err != nil {
 			t.Fatal(err)
 		}
 		made, err := videos.Requested(t.Context(), key)

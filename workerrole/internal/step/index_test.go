@@ -57,8 +57,8 @@ func (w worker) runner(s pipeline.Step) *pipeline.Runner {
 }
 
 func (w worker) handle(ctx context.Context, item azq.Item) error {
-	job := &azq.Job{Item: item, Delivery: azq.Delivery{DequeueCount: 1}}
-	if item.Step == workflow.StepPurge {
+	job := &azq.RawJob{Item: item, Delivery: azq.Delivery{DequeueCount: 1}}
+	if item.Kind == workflow.StepPurge {
 		return w.runner(w.purge).Handle(ctx, job)
 	}
 	return w.runner(w.index).Handle(ctx, job)
@@ -71,7 +71,7 @@ type mailbox struct {
 }
 
 // Send implements videostore.Sender.
-func (m *mailbox) Send(_ context.Context, _ string, item azq.Item, _ time.Duration) error {
+func (m *mailbox) SendItem(_ context.Context, _ string, item azq.Item, _ time.Duration) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.items = append(m.items, item)
@@ -317,7 +317,7 @@ func (h *history) drain(patient bool) {
 				item.Snoozes++
 				snoozed = append(snoozed, item)
 			} else if err != nil {
-				h.Fatalf("%s of %s: %v", item.Step, item.Subject, err)
+				h.Fatalf("%s of %s: %v", item.Kind, item.Subject, err)
 			}
 		}
 		h.box.items = append(h.box.items, snoozed...)

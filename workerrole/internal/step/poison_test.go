@@ -32,7 +32,7 @@ func (s trouble) Do(r *http.Request) (*http.Response, error) {
 
 // consume works on index and purge items of a fresh account until the test ends.
 // Requests to the indexes meet trouble; one failure makes an item poison.
-func consume(t *testing.T, stall time.Duration, retry azstore.Retry, meet func(*http.Request) error) (*azstore.Account, *azq.Queues, azqtest.Worker) {
+func consume(t *testing.T, stall time.Duration, retry azstore.Retry, meet func(*http.Request) error) (*azstore.Account, *azq.Client, azqtest.Worker) {
 	t.Helper()
 	plain := azuritetest.Account(t)
 	var specs []azq.Spec
@@ -42,7 +42,7 @@ func consume(t *testing.T, stall time.Duration, retry azstore.Retry, meet func(*
 			specs = append(specs, spec)
 		}
 	}
-	queues := azq.OpenAll(plain, specs)
+	queues := azq.Open(plain, azq.Options{Queues: specs})
 	if err := provision.Ensure(t.Context(), plain, queues); err != nil {
 		t.Fatal(err)
 	}

@@ -388,7 +388,7 @@ type QueueState struct {
 }
 
 // StateIn reads the state of a queue of queues: one request, and a second when it has messages.
-func StateIn(queues *azq.Queues) func(ctx context.Context, name string) (QueueState, error) {
+func StateIn(queues *azq.Client) func(ctx context.Context, name string) (QueueState, error) {
 	return func(ctx context.Context, name string) (QueueState, error) {
 		q := queues.Queue(name)
 		state, err := q.Length(ctx)

@@ -53,7 +53,7 @@ func (b *bench) sent(t *testing.T, queue string, want int, why string) {
 func front(id video.ID, at ...time.Time) func(context.Context, string) (upkeep.QueueState, error) {
 	var state upkeep.QueueState
 	for _, inserted := range at {
-		state.Front = append(state.Front, azq.Peeked{Item: azq.Item{Subject: string(id), Step: "other"}, Inserted: inserted})
+		state.Front = append(state.Front, azq.Peeked{Item: azq.Item{Subject: string(id), Kind: "other"}, Inserted: inserted})
 	}
 	return func(context.Context, string) (upkeep.QueueState, error) { return state, nil }
 }
@@ -95,7 +95,7 @@ func TestLostInABusyQueue(t *testing.T) {
 	others := func(at ...time.Time) peek {
 		return func(video.ID) (front []azq.Peeked) {
 			for _, inserted := range at {
-				front = append(front, azq.Peeked{Item: azq.Item{Subject: string(video.NewID()), Step: "probe"}, Inserted: inserted})
+				front = append(front, azq.Peeked{Item: azq.Item{Subject: string(video.NewID()), Kind: "probe"}, Inserted: inserted})
 			}
 			return front
 		}
@@ -111,7 +111,7 @@ func TestLostInABusyQueue(t *testing.T) {
 		"an old one put back": {time.Second, others(past, future), 1},
 		"silent for long":     {100 * time.Millisecond, others(past), 1},
 		"seen": {time.Second, func(id video.ID) []azq.Peeked {
-			item := azq.Item{ID: string(id) + ".STEP:00001:probe:00000", Subject: string(id), Step: workflow.StepProbe}
+			item := azq.Item{ID: string(id) + ".STEP:00001:probe:00000", Subject: string(id), Kind: workflow.StepProbe}
 			return append(others(past, future)(id), azq.Peeked{Item: item, Inserted: past})
 		}, 0},
 	} {

@@ -30,17 +30,17 @@ func TestMain(m *testing.M) { azuritetest.Main(m) }
 
 // gate is a sender that can be shut.
 type gate struct {
-	*azq.Queues
+	*azq.Client
 	shut atomic.Bool
 }
 
 var errShut = errors.New("queue is away")
 
-func (g *gate) Send(ctx context.Context, queue string, item azq.Item, delay time.Duration) error {
+func (g *gate) SendItem(ctx context.Context, queue string, item azq.Item, delay time.Duration) error {
 	if g.shut.Load() {
 		return errShut
 	}
-	return g.Queues.Send(ctx, queue, item, delay)
+	return g.Client.SendItem(ctx, queue, item, delay)
 }
 
 type bench struct {
@@ -54,7 +54,7 @@ type bench struct {
 func setup(t *testing.T) *bench {
 	t.Helper()
 	a := azuritetest.Account(t)
-	b := &bench{account: a, queues: &gate{Queues: azq.OpenAll(a, workflow.Specs)}, blobs: blobstore.New(a)}
+	b := &bench{account: a, queues: &gate{Client: azq.Open(a, azq.Options{Queues: workflow.Specs})}, blobs: blobstore.New(a)}
 	if err := b.queues.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func setup(t *testing.T) *bench {
 	b.videos = videostore.New(a, b.queues)
 	b.rec = upkeep.Reconciler{
 		Videos: b.videos, Blobs: b.blobs, CreateTimeout: time.Minute, AbandonAfter: time.Hour, OrphanAfter: time.Hour, Log: slog.New(slog.DiscardHandler),
-		Queue: upkeep.StateIn(b.queues.Queues),
+		Queue: upkeep.StateIn(b.queues.Client),
 	}
 	return b
 }
@@ -87,7 +87,7 @@ func (b *bench) create(t *testing.T) video.ID {
 func (b *bench) waiting(t *testing.T, queue string) []string {
 	t.Helper()
 	var steps []string
-	for lane := range azq.Lanes {
+	for lane := range azq.DefaultLanes {
 		q := b.queues.Queue(azq.LaneName(queue, lane))
 		if q == nil {
 			continue
@@ -97,7 +97,7 @@ func (b *bench) waiting(t *testing.T, queue string) []string {
 			t.Fatal(err)
 		}
 		for _, p := range seen {
-			steps = append(steps, p.Item.Step)
+			steps = append(steps, p.Item.Kind)
 		}
 	}
 	return steps

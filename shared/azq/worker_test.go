@@ -43,11 +43,11 @@ const (
 )
 
 func oneQueue(visibility time.Duration) azq.Spec {
-	return azq.Spec{Name: jobs, Steps: []string{step}, Pool: light, Visibility: visibility, MaxIdlePoll: 200 * time.Millisecond}
+	return azq.Spec{Name: jobs, Kinds: []string{step}, Pool: light, Visibility: visibility, MaxIdlePoll: 200 * time.Millisecond}
 }
 
 // run starts a worker whose only handler is h, and returns it with its drain.
-func run(t testing.TB, qs *azq.Queues, h azq.Handler, change ...func(*azq.Options)) (azqtest.Worker, func()) {
+func run(t testing.TB, qs *azq.Client, h azq.Handler, change ...func(*azq.Options)) (azqtest.Worker, func()) {
 	t.Helper()
 	w := azqtest.Start(t, qs, map[string]azq.Handler{step: h}, change...)
 	return w, w.Drain
@@ -62,7 +62,7 @@ func newItem(t testing.TB, id string) azq.Item {
 	return item
 }
 
-func send(t testing.TB, qs *azq.Queues, queue string, ids ...string) {
+func send(t testing.TB, qs *azq.Client, queue string, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
 		azqtest.Send(t, qs, queue, newItem(t, id))
@@ -107,7 +107,7 @@ func TestOnlyFreeSlotsReceive(t *testing.T) {
 	qs := azqtest.Open(t, azuritetest.Account(t), oneQueue(30*time.Second))
 	send(t, qs, jobs, ids("i", 6)...)
 	release := make(chan struct{})
-	h := azqtest.Recorder{Next: func(context.Context, *azq.Job) error { <-release; return nil }}
+	h := azqtest.Recorder{Next: func(context.Context, *azq.RawJob) error { <-release; return nil }}
 	c, _ := run(t, qs, &h, func(o *azq.Options) { o.Pools = map[string]int{light: 2} })
 	eventually(t, func() error {
 		if n := len(h.IDs()); n != 2 {
@@ -119,7 +119,7 @@ func TestOnlyFreeSlotsReceive(t *testing.T) {
 		t.Errorf("%d messages are visible, %v; want 4", len(seen), err)
 	}
 	running := c.Stats().Running
-	if len(running) != 2 || running[0].Queue != jobs || running[0].Step != step || running[0].Deadline.Before(time.Now()) || running[0].Attempt != 1 ||
+	if len(running) != 2 || running[0].Queue != jobs || running[0].Kind != step || running[0].Deadline.Before(time.Now()) || running[0].Attempt != 1 ||
 		running[0].DequeueCount != 1 || running[0].Visibility != 30*time.Second || time.Since(running[0].Inserted) > time.Minute {
 		t.Errorf("running: %+v", running)
 	}
@@ -129,7 +129,7 @@ func TestOnlyFreeSlotsReceive(t *testing.T) {
 
 func encodeQueues() []azq.Spec {
 	spec := func(name string, weight int) azq.Spec {
-		return azq.Spec{Name: name, Steps: []string{step}, Pool: heavy, Laned: true, Weight: weight, Typical: 20 * time.Millisecond, MaxIdlePoll: 200 * time.Millisecond}
+		return azq.Spec{Name: name, Kinds: []string{step}, Pool: heavy, Laned: true, Weight: weight, Typical: 20 * time.Millisecond, MaxIdlePoll: 200 * time.Millisecond}
 	}
 	specs := []azq.Spec{spec(first, 8), spec(high, 6), spec(normal, 3), spec(low, 1)}
 	specs[0].Urgent = true
@@ -158,7 +158,7 @@ func TestOneSlotIsSharedByWeight(t *testing.T) {
 	send(t, qs, normal, ids("normal", 20)...)
 	send(t, qs, low, ids("low", 10)...)
 	// Work must last longer than a poll: a queue of which no message is known has no turn.
-	h := azqtest.Recorder{Next: func(context.Context, *azq.Job) error {
+	h := azqtest.Recorder{Next: func(context.Context, *azq.RawJob) error {
 		time.Sleep(azuritetest.Patience(20 * time.Millisecond))
 		return nil
 	}}
@@ -186,7 +186,7 @@ func TestUrgentWorkHasASlotOfItsOwn(t *testing.T) {
 			qs := azqtest.Open(t, azuritetest.Account(t), encodeQueues()...)
 			send(t, qs, normal, ids("normal", 30)...)
 			block := make(chan struct{})
-			h := azqtest.Recorder{Next: func(ctx context.Context, job *azq.Job) error {
+			h := azqtest.Recorder{Next: func(ctx context.Context, job *azq.RawJob) error {
 				if job.Queue == normal {
 					<-block
 				}
@@ -217,14 +217,14 @@ func TestAJobNamesItsQueueInEveryLane(t *testing.T) {
 	qs := azqtest.Open(t, azuritetest.Account(t), encodeQueues()...)
 	var mu sync.Mutex
 	came := map[string]string{} // queue → its base
-	run(t, qs, azq.HandlerFunc(func(_ context.Context, job *azq.Job) error {
+	run(t, qs, azq.HandlerFunc(func(_ context.Context, job *azq.RawJob) error {
 		mu.Lock()
 		defer mu.Unlock()
 		came[job.Queue] = job.Base
 		return nil
 	}), heavySlots(1))
 	want := map[string]string{}
-	for lane := range azq.Lanes {
+	for lane := range azq.DefaultLanes {
 		name := azq.LaneName(high, lane)
 		want[name] = high
 		send(t, qs, name, fmt.Sprint("lane", lane))
@@ -244,7 +244,7 @@ func TestUrgentWorkGetsMostOfTheTime(t *testing.T) {
 	qs := azqtest.Open(t, azuritetest.Account(t), encodeQueues()...)
 	send(t, qs, high, ids("high", 100)...)
 	send(t, qs, first, ids("first", 50)...)
-	h := azqtest.Recorder{Next: func(context.Context, *azq.Job) error { time.Sleep(20 * time.Millisecond); return nil }}
+	h := azqtest.Recorder{Next: func(context.Context, *azq.RawJob) error { time.Sleep(20 * time.Millisecond); return nil }}
 	run(t, qs, &h, heavySlots(2))
 	eventually(t, func() error {
 		if n := count(h.IDs(), "first"); n < 50 {
@@ -263,7 +263,7 @@ func TestNoisyNeighbourWaitsForItself(t *testing.T) {
 	t.Parallel()
 	qs := azqtest.Open(t, azuritetest.Account(t), encodeQueues()...)
 	send(t, qs, azq.LaneName(normal, 1), ids("noisy", 200)...)
-	h := azqtest.Recorder{Next: func(context.Context, *azq.Job) error { time.Sleep(50 * time.Millisecond); return nil }}
+	h := azqtest.Recorder{Next: func(context.Context, *azq.RawJob) error { time.Sleep(50 * time.Millisecond); return nil }}
 	run(t, qs, &h, heavySlots(2))
 	eventually(t, func() error {
 		if n := len(h.IDs()); n < 10 {
@@ -316,7 +316,7 @@ func TestDrainGivesBackWithinASecond(t *testing.T) {
 			seen := sync.OnceFunc(func() { close(visible) })
 			var cause error
 			returned := false
-			_, drain := run(t, qs, azq.HandlerFunc(func(ctx context.Context, _ *azq.Job) error {
+			_, drain := run(t, qs, azq.HandlerFunc(func(ctx context.Context, _ *azq.RawJob) error {
 				close(started)
 				<-ctx.Done()
 				cause = context.Cause(ctx)
@@ -360,7 +360,7 @@ func TestWorkThatMovesKeepsItsLease(t *testing.T) {
 	t.Parallel()
 	qs := azqtest.Open(t, azuritetest.Account(t), oneQueue(2*time.Second))
 	var renewals atomic.Int64
-	h := azqtest.Recorder{Next: func(ctx context.Context, job *azq.Job) error {
+	h := azqtest.Recorder{Next: func(ctx context.Context, job *azq.RawJob) error {
 		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 			job.Progress()
 		}
@@ -388,7 +388,7 @@ func TestStalledWorkIsStopped(t *testing.T) {
 	t.Parallel()
 	qs := azqtest.Open(t, azuritetest.Account(t), oneQueue(2*time.Second))
 	var cause error
-	h := azqtest.Recorder{Next: func(ctx context.Context, job *azq.Job) error {
+	h := azqtest.Recorder{Next: func(ctx context.Context, job *azq.RawJob) error {
 		if job.Attempt() == 2 {
 			if !strings.Contains(job.Item.LastError, "no progress") {
 				return fmt.Errorf("history says %q", job.Item.History)
@@ -414,7 +414,7 @@ func TestLostLeaseCancelsTheWork(t *testing.T) {
 	t.Parallel()
 	qs := azqtest.Open(t, azuritetest.Account(t), oneQueue(2*time.Second))
 	causes := make(chan error, 1)
-	h := azqtest.Recorder{Next: func(ctx context.Context, job *azq.Job) error {
+	h := azqtest.Recorder{Next: func(ctx context.Context, job *azq.RawJob) error {
 		if job.Item.ID == "next" {
 			return nil
 		}
@@ -463,7 +463,7 @@ func TestWorkStopsBeforeItsLeaseEnds(t *testing.T) {
 	qs := azqtest.Open(t, bad, oneQueue(visibility))
 	var left time.Duration
 	var cause error
-	h := azqtest.Recorder{Next: func(ctx context.Context, job *azq.Job) error {
+	h := azqtest.Recorder{Next: func(ctx context.Context, job *azq.RawJob) error {
 		if job.DequeueCount > 1 {
 			return nil
 		}
@@ -491,7 +491,7 @@ func TestLateDeletesRaiseTheVisibilityOfEveryWorker(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
 	const tooShort = time.Second
-	slow := azq.HandlerFunc(func(context.Context, *azq.Job) error { time.Sleep(1300 * time.Millisecond); return nil })
+	slow := azq.HandlerFunc(func(context.Context, *azq.RawJob) error { time.Sleep(1300 * time.Millisecond); return nil })
 	stalls := func(o *azq.Options) { o.StallAfter = 300 * time.Millisecond }
 	first, second := azqtest.Open(t, a, oneQueue(tooShort)), azqtest.Open(t, a, oneQueue(tooShort))
 	one, _ := run(t, first, slow, stalls)
@@ -526,7 +526,7 @@ func TestOldAndNewWorkersShareAQueue(t *testing.T) {
 		azqtest.SendText(t, a, jobs, text)
 	}
 	// The old worker is ours. It does what it knows, failing once on the way.
-	old := azqtest.Recorder{Next: func(_ context.Context, job *azq.Job) error {
+	old := azqtest.Recorder{Next: func(_ context.Context, job *azq.RawJob) error {
 		if job.Attempt() == 1 {
 			return errors.New("once")
 		}
@@ -579,7 +579,7 @@ type exhausted struct {
 	ended  []string
 }
 
-func (e *exhausted) Handle(ctx context.Context, job *azq.Job) error {
+func (e *exhausted) Handle(ctx context.Context, job *azq.RawJob) error {
 	_ = e.Recorder.Handle(ctx, job)
 	if e.fail == nil {
 		panic("handler bug")
@@ -587,7 +587,7 @@ func (e *exhausted) Handle(ctx context.Context, job *azq.Job) error {
 	return e.fail
 }
 
-func (e *exhausted) Exhausted(_ context.Context, job *azq.Job, cause error) error {
+func (e *exhausted) Exhausted(_ context.Context, job *azq.RawJob, cause error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.refuse > 0 {
@@ -601,7 +601,7 @@ func (e *exhausted) Exhausted(_ context.Context, job *azq.Job, cause error) erro
 	return nil
 }
 
-func poisoned(t *testing.T, qs *azq.Queues, n int) []azq.Poisoned {
+func poisoned(t *testing.T, qs *azq.Client, n int) []azq.Poisoned {
 	t.Helper()
 	list := azqtest.WaitPoison(t, qs, n)
 	azqtest.WaitEmpty(t, qs.Queue(jobs))
@@ -682,7 +682,7 @@ func TestPermanentAndMalformedArePoisonAtOnce(t *testing.T) {
 func TestSnoozeCostsNoAttempt(t *testing.T) {
 	t.Parallel()
 	qs := azqtest.Open(t, azuritetest.Account(t), oneQueue(30*time.Second))
-	h := azqtest.Recorder{Next: func(_ context.Context, job *azq.Job) error {
+	h := azqtest.Recorder{Next: func(_ context.Context, job *azq.RawJob) error {
 		if job.Attempt() != 1 {
 			return errors.New("counted as a failure")
 		}
@@ -701,7 +701,7 @@ func TestSnoozeCostsNoAttempt(t *testing.T) {
 func TestUnwantedIsNotCompleted(t *testing.T) {
 	t.Parallel()
 	qs := azqtest.Open(t, azuritetest.Account(t), oneQueue(30*time.Second))
-	h := azqtest.Recorder{Next: func(context.Context, *azq.Job) error { return azq.Unwanted("its video is gone") }}
+	h := azqtest.Recorder{Next: func(context.Context, *azq.RawJob) error { return azq.Unwanted("its video is gone") }}
 	c, _ := run(t, qs, &h)
 	send(t, qs, jobs, "x")
 	azqtest.WaitEmpty(t, qs.Queue(jobs))
@@ -734,7 +734,7 @@ func TestHandlerSeesClaimCheckData(t *testing.T) {
 	qs := azqtest.Open(t, azuritetest.Account(t), oneQueue(30*time.Second))
 	want := strings.Repeat("x", 60_000)
 	got := make(chan string, 1)
-	run(t, qs, azq.Handle(func(_ context.Context, _ *azq.Job, data string) error {
+	run(t, qs, azq.HandlerOf(func(_ context.Context, _ *azq.RawJob, data string) error {
 		got <- data
 		return nil
 	}))
@@ -764,7 +764,7 @@ func TestLostRepliesLoseNoWork(t *testing.T) {
 	}}
 	bad := azuritetest.AccountWith(t, func(c *azstore.Config) { c.Prefix, c.Transport = good.Prefix(), faults })
 	qs := azqtest.Open(t, bad, oneQueue(2*time.Second))
-	h := azqtest.Recorder{Next: func(ctx context.Context, _ *azq.Job) error {
+	h := azqtest.Recorder{Next: func(ctx context.Context, _ *azq.RawJob) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

@@ -2,17 +2,18 @@ package azq
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// Consumer works on the items of several queues at once. Any number of
-// consumers, in any number of processes, may share the queues (paper row Q1).
-type Consumer struct {
+// worker receives and settles the messages of a client.
+type worker struct {
 	options  Options
+	handlers map[string]Handler // by kind, with the middleware around them
+	hooks    map[string]Exhausted
+	tell     func(Event)
 	log      *slog.Logger
 	pools    []*pool        // by name
 	pollers  []*queuePoller // in the order of the specs
@@ -22,18 +23,21 @@ type Consumer struct {
 	owners   sync.Map // of *owner: the items in progress
 }
 
-// NewConsumer makes a consumer of the queues whose pool has slots. It is an error when pools, steps
-// and handlers do not fit each other. It makes no request.
-func NewConsumer(queues *Queues, options Options) (*Consumer, error) {
-	if err := options.check(queues.Specs()); err != nil {
-		return nil, fmt.Errorf("new consumer: %w", err)
+// newWorker makes a worker for the queues whose pool has slots.
+func newWorker(qs *queues, options Options, handlers map[string]Handler, tell func(Event)) *worker {
+	c := &worker{options: options, handlers: map[string]Handler{}, hooks: map[string]Exhausted{}, tell: tell}
+	for kind, h := range handlers {
+		c.hooks[kind], _ = h.(Exhausted)
+		for i := len(options.Middleware) - 1; i >= 0; i-- {
+			h = options.Middleware[i](h)
+		}
+		c.handlers[kind] = h
 	}
-	c := &Consumer{options: options.withDefaults()}
 	c.log = c.options.Log.With("worker", c.options.Worker)
-	c.breakers = newBreakers(c.options, c.log)
+	c.breakers = newBreakers(c.options, c.log, tell)
 	byName, side := map[string]*pool{}, &lanes{}
-	for _, spec := range queues.Specs() {
-		slots := c.options.Pools[spec.Pool]
+	for _, spec := range qs.specs {
+		slots, _ := options.slots(spec.Pool)
 		if slots <= 0 {
 			continue
 		}
@@ -44,7 +48,8 @@ func NewConsumer(queues *Queues, options Options) (*Consumer, error) {
 			c.pools = append(c.pools, p)
 		}
 		l := &queuePoller{
-			queue: queues.Queue(spec.Name),
+			queue: qs.byName[spec.Name],
+			kinds: carriedBy(spec, qs.specs, handlers),
 			pool:  p,
 			state: &queueState{weight: float64(spec.Weight), typical: spec.Typical.Seconds(), urgent: spec.Urgent},
 			lanes: side,
@@ -59,13 +64,11 @@ func NewConsumer(queues *Queues, options Options) (*Consumer, error) {
 	for _, l := range c.pollers {
 		c.options.RefreshPolicy = min(c.options.RefreshPolicy, l.queue.Spec().Visibility/2)
 	}
-	return c, nil
+	return c
 }
 
-// Run receives and settles messages until ctx ends. Then it drains: the handlers' contexts are
-// cancelled with ErrDraining, and every message is visible to other workers within a
-// second. Run returns when the last handler has returned. Call it once.
-func (c *Consumer) Run(ctx context.Context) {
+// run receives and settles messages until ctx ends, then drains: see [Client.Run].
+func (c *worker) run(ctx context.Context) {
 	var loops sync.WaitGroup
 	c.breakers.ctx = ctx
 	known := c.refresh(ctx)
@@ -95,7 +98,7 @@ func (c *Consumer) Run(ctx context.Context) {
 // refresh reads every queue's length and policy with one request each, and raises the
 // visibility timeout when deletes came late (paper row Q16d). Lanes that sleep are skipped.
 // known is false when one could not be read: nothing is received from a queue before it was.
-func (c *Consumer) refresh(ctx context.Context) (known bool) {
+func (c *worker) refresh(ctx context.Context) (known bool) {
 	known = true
 	for _, l := range c.pollers {
 		if l.sleeping() {
