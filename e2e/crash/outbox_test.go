@@ -19,8 +19,8 @@ var errCrashed = errors.New("crashed before the message was sent")
 type crashed struct{}
 
 func (crashed) SendItem(context.Context, string, azq.Item, time.Duration) error { return errCrashed }
-func (crashed) Lane(context.Context, string, bool) (int, bool)              { return 0, false }
-func (crashed) Waiting(context.Context, string) (bool, error)               { return true, nil }
+func (crashed) Lane(context.Context, string, bool) (int, bool)                  { return 0, false }
+func (crashed) Waiting(context.Context, string) (bool, error)                   { return true, nil }
 
 // A web role that dies between the row and its message has promised the message
 // in the same transaction as the row. The worker's reconciler keeps the promise.

@@ -112,7 +112,7 @@ func TestLanesArePausedInTheFirstList(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 5 { // the answers come in any order
-		declared := azqops.New(a, azq.Open(a, azq.Options{Queues: []azq.Spec{mail})})
+		declared := azqops.New(a, azq.Open(a, azq.Options{Queues: []azq.Spec{mail}}))
 		for _, desk := range []*azqops.Desk{declared, discover(t, a)} {
 			if q := queueNamed(t, desk.Handler(), azq.LaneName("mail", 3)); !q.Paused {
 				t.Fatalf("%+v", q)
@@ -127,7 +127,7 @@ func TestPoisonIsRedriven(t *testing.T) {
 	a := azuritetest.Account(t)
 	queues := azqtest.Open(t, a, mail)
 	handler := &azqtest.Recorder{}
-	handler.Next = func(context.Context, *azq.Job) error {
+	handler.Next = func(context.Context, *azq.RawJob) error {
 		if len(handler.IDs()) == 1 {
 			return azq.Permanent(errors.New("no such address"))
 		}
@@ -155,7 +155,7 @@ func TestPoisonIsRedriven(t *testing.T) {
 func TestErrorsAreProblems(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t) // where nothing was created
-	h := azqops.New(a, azq.OpenAll(a, []azq.Spec{mail})).Handler()
+	h := azqops.New(a, azq.Open(a, azq.Options{Queues: []azq.Spec{mail}})).Handler()
 	for request, want := range map[string]string{
 		"POST /queues/post/pause":                                                   "404 queue_not_found",
 		"GET /queues/post/messages":                                                 "404 queue_not_found",

@@ -17,8 +17,8 @@ import (
 type mute struct{}
 
 func (mute) SendItem(context.Context, string, azq.Item, time.Duration) error { return nil }
-func (mute) Lane(context.Context, string, bool) (int, bool)              { return 0, false }
-func (mute) Waiting(context.Context, string) (bool, error)               { return true, nil }
+func (mute) Lane(context.Context, string, bool) (int, bool)                  { return 0, false }
+func (mute) Waiting(context.Context, string) (bool, error)                   { return true, nil }
 
 // A claim reads META before it writes, so the video may be cancelled or gone by then. The
 // step finds out when it begins, and not only when it has worked for a while.
