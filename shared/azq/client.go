@@ -89,7 +89,7 @@ func (c *Client) Run(ctx context.Context) error {
 		return err
 	}
 	if !c.ensured.Load() {
-		if err := c.Ensure(ctx); err != nil {
+		if err := c.Ensure(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}

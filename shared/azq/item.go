@@ -2,6 +2,7 @@ package azq
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -51,7 +52,7 @@ type Item struct {
 	ID          string          `json:"id"`                    // the same in every attempt and every duplicate
 	Namespace   string          `json:"-"`                     // begins the type: the product that the work belongs to
 	Kind        string          `json:"-"`                     // names the handler: the middle of the CloudEvents type
-	Version     int             `json:"-"`                     // of Data and what it stands for, from 1: the N in the type "<namespace>.work.<step>.vN"
+	Version     int             `json:"-"`                     // of Data and what it stands for, from 1: the N in the type "<namespace>.work.<kind>.vN"
 	Subject     string          `json:"subject,omitempty"`     // what the work is about; only the handler knows what is valid
 	Source      string          `json:"source,omitempty"`      // the sender, a URI reference
 	Time        time.Time       `json:"time,omitzero"`         // when it was asked
@@ -98,7 +99,9 @@ func NewItem(step, subject, id string, data any) (Item, error) {
 }
 
 // Type is the CloudEvents type: what is asked for, and in which version.
-func (i Item) Type() string { return fmt.Sprintf("%s.work.%s.v%d", i.Namespace, i.Kind, i.Version) }
+func (i Item) Type() string {
+	return fmt.Sprintf("%s.work.%s.v%d", cmp.Or(i.Namespace, DefaultNamespace), i.Kind, i.Version)
+}
 
 // DecodeData reads the item's data as a T. Data of the wrong shape is [ErrMalformed], and so
 // is none.
@@ -291,7 +294,7 @@ func itemOf(known map[string]json.RawMessage) (Item, error) {
 	}
 	match := typeName.FindStringSubmatch(e.Type)
 	if match == nil {
-		return Item{}, fmt.Errorf("type %q is not <namespace>.work.<step>.v<n>", e.Type)
+		return Item{}, fmt.Errorf("type %q is not <namespace>.work.<kind>.v<n>", e.Type)
 	}
 	if e.ID == "" {
 		return Item{}, fmt.Errorf("id is missing")

@@ -132,7 +132,7 @@ func TestVersionIsAskedFor(t *testing.T) {
 	}
 	item.Version = 2
 	text, err := item.JSON()
-	if err != nil || !strings.Contains(string(text), `"cutroom.work.audio.v2"`) {
+	if err != nil || !strings.Contains(string(text), `"azq.work.audio.v2"`) {
 		t.Fatalf("%s: %v", text, err)
 	}
 	if again, err := azq.DecodeItem(string(text)); err != nil || again.Version != 2 {

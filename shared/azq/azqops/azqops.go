@@ -93,7 +93,10 @@ func (d *Desk) Queues(ctx context.Context) ([]Queue, error) {
 	for i, q := range d.all { // only now is the policy of lane 0 read, which holds for all lanes
 		policy, visibility, pool := q.Policy(), q.Visibility(), q.Spec().Pool
 		if d.discovered {
-			visibility, pool = policy.Visibility, ""
+			visibility = policy.Visibility
+		}
+		if d.discovered || d.isPoison(q) {
+			pool = ""
 		}
 		if lengths[i] != missing || !d.discovered {
 			items = append(items, Queue{
