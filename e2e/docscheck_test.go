@@ -251,6 +251,9 @@ func TestDocsVariablesExist(t *testing.T) {
 	}
 }
 
+// versionTag is the tag of a version of a module.
+var versionTag = regexp.MustCompile(`/v[0-9.]+$`)
+
 var sourcePath = regexp.MustCompile(`^(?:shared|webrole|workerrole|e2e|deploy|docs|scripts)/[A-Za-z0-9_./-]*[A-Za-z0-9_/-]$`)
 
 // Every file or folder of the repository that the documentation names exists. A
@@ -262,7 +265,7 @@ func TestDocsPathsExist(t *testing.T) {
 			continue
 		}
 		for _, code := range p.code {
-			if !sourcePath.MatchString(code) || strings.Contains(code, "node_modules") {
+			if !sourcePath.MatchString(code) || strings.Contains(code, "node_modules") || versionTag.MatchString(code) {
 				continue
 			}
 			candidates := []string{code}

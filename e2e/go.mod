@@ -8,8 +8,8 @@ require (
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.22.1
 	github.com/cutroom/cutroom/shared v0.0.0-00010101000000-000000000000
-	github.com/cutroom/cutroom/shared/azq v0.0.0-00010101000000-000000000000
-	github.com/cutroom/cutroom/shared/azstore v0.0.0-00010101000000-000000000000
+	github.com/cutroom/cutroom/shared/azq v0.1.0
+	github.com/cutroom/cutroom/shared/azstore v0.1.0
 	github.com/golang-jwt/jwt/v5 v5.3.1
 	github.com/google/go-cmp v0.7.0
 	github.com/schollz/progressbar/v3 v3.19.1

@@ -7,7 +7,7 @@ replace (
 	github.com/cutroom/cutroom/shared/azstore => ../shared/azstore
 )
 
-require github.com/cutroom/cutroom/shared/azstore v0.0.0-00010101000000-000000000000
+require github.com/cutroom/cutroom/shared/azstore v0.1.0
 
 require (
 	github.com/Azure/azure-sdk-for-go/sdk/azcore v1.23.3 // indirect

@@ -7,8 +7,8 @@ require (
 	github.com/coreos/go-oidc/v3 v3.21.0
 	github.com/cutroom/cutroom/docs v0.0.0-00010101000000-000000000000
 	github.com/cutroom/cutroom/shared v0.0.0-00010101000000-000000000000
-	github.com/cutroom/cutroom/shared/azq v0.0.0-00010101000000-000000000000
-	github.com/cutroom/cutroom/shared/azstore v0.0.0-00010101000000-000000000000
+	github.com/cutroom/cutroom/shared/azq v0.1.0
+	github.com/cutroom/cutroom/shared/azstore v0.1.0
 	github.com/evanw/esbuild v0.28.2
 	github.com/getkin/kin-openapi v0.152.0
 	github.com/gin-gonic/gin v1.12.0

@@ -8,8 +8,8 @@ require (
 	github.com/KimMachineGun/automemlimit v1.0.1
 	github.com/corona10/goimagehash v1.1.0
 	github.com/cutroom/cutroom/shared v0.0.0-00010101000000-000000000000
-	github.com/cutroom/cutroom/shared/azq v0.0.0-00010101000000-000000000000
-	github.com/cutroom/cutroom/shared/azstore v0.0.0-00010101000000-000000000000
+	github.com/cutroom/cutroom/shared/azq v0.1.0
+	github.com/cutroom/cutroom/shared/azstore v0.1.0
 	github.com/elastic/go-seccomp-bpf v1.6.0
 	github.com/google/go-cmp v0.7.0
 	github.com/hashicorp/golang-lru/v2 v2.0.7

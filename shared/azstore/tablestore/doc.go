@@ -6,6 +6,4 @@
 // Every write carries a property OpId, its write id, which is new with each call.
 // When a reply is lost, the request is repeated and may meet a conflict. If the row
 // then has our write id, our first try had succeeded (row Q13).
-//
-// Next: shared/azstore/blobstore, the same care for blobs.
 package tablestore
