@@ -84,9 +84,13 @@ func clips() []*clip {
 		good("large.avi", "640x368", 25, 60, false, "-c:v", "mjpeg", "-q:v", "3", "-pix_fmt", "yuvj420p"),
 		good("long.mp4", "320x192", 15, 240, true, args(x264(60), aac)...),
 		slow(good("sent-slowly.mp4", "160x96", 15, 180, true, args(x264(30), aac, []string{"-movflags", "+faststart"})...)),
-		// No index, and 12 s without a keyframe: a chunk that is decoded from too near
-		// misses its first frames, and is decoded again from further back.
+		// No index, and 12 s without a keyframe: chunks are decoded from a copy, from far back.
 		good("rare-keys.ts", "160x96", 10, 300, false, args(x264(1000), []string{"-sc_threshold", "0", "-force_key_frames", "0,1,2,3,15,20,25", "-f", "mpegts"})...),
+		// Chunks begin at frames 60 and 140, of which the index says that they are decoded after
+		// the keyframe of 63 or 143. The pictures before it need the group before, too: the first
+		// try misses three, and the next one starts further back.
+		good("open-groups.mp4", "160x96", 10, 200, false, args(x264(1000), []string{"-sc_threshold", "0", "-force_key_frames", "6.3,14.3",
+			"-bf", "16", "-b_strategy", "0", "-x264-params", "open-gop=1:b-pyramid=normal:ref=4"})...),
 		{name: "sound-only.mp4", code: "no_video_stream", args: args(hum(2), aac)},
 		{name: "half.mp4", code: "corrupt_media", make: half},
 		{name: "text.txt", make: func(path string) error {

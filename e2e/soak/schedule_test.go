@@ -133,7 +133,7 @@ func (d draw) lives(length time.Duration) (lives []life) {
 		if l.Clip == "sent-slowly.mp4" {
 			l.Blocks = true
 		}
-		if l.Clip == "rare-keys.ts" { // must be ready for its frames to be looked at
+		if l.Clip == "open-groups.mp4" { // must be ready for its frames to be looked at
 			l.Then = leave
 		}
 		if n%badEvery == badEvery-1 {

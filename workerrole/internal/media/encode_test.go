@@ -174,14 +174,17 @@ func checkAudio(t *testing.T, e encoding) {
 
 // Where the source has an index the first try finds every frame, so that no chunk is
 // encoded twice: also with pictures that are shown long after they were decoded, and
-// after keyframes that the pictures before them are decoded from, too.
+// after keyframes that the pictures before them are decoded from, too. Only where many of
+// those come before a keyframe does a chunk that begins among them need another try.
 func TestTheFirstTrySuffices(t *testing.T) {
 	t.Parallel()
 	tool := tool(t)
+	const deep = "mp4, many B-frames in open groups"
 	for name, how := range map[string]string{
 		"mp4, as x264 makes it":    "-c:v libx264 -preset ultrafast -bf 3 -b_strategy 0 -f mp4",
 		"mp4, many B-frames":       "-c:v libx264 -preset ultrafast -bf 16 -b_strategy 0 -x264-params b-pyramid=normal:ref=4 -f mp4",
 		"mp4, open groups":         "-c:v libx264 -preset ultrafast -bf 3 -b_strategy 0 -x264-params open-gop=1:b-pyramid=normal:ref=4 -f mp4",
+		deep:                       "-c:v libx264 -preset ultrafast -bf 16 -b_strategy 0 -x264-params open-gop=1:b-pyramid=normal:ref=4 -f mp4",
 		"mkv, open groups of HEVC": "-c:v libx265 -preset ultrafast -x265-params log-level=error:bframes=4:b-adapt=0:b-pyramid=1:ref=4:open-gop=1 -f matroska",
 		"webm":                     "-c:v libvpx -deadline realtime -cpu-used 8 -f webm",
 	} {
@@ -195,14 +198,16 @@ func TestTheFirstTrySuffices(t *testing.T) {
 				t.Fatal(err)
 			}
 			plan = manySeams(plan)
+			most := 0
 			for i := 1; i < len(plan.Chunks); i++ { // the first one has a program for each half
 				ctx, used := ffmpeg.WithRuns(t.Context())
 				if _, err := media.EncodeChunk(ctx, tool, src, plan, i, t.TempDir()); err != nil {
 					t.Fatal(err)
 				}
-				if used.Usage().Runs != 1 {
-					t.Errorf("chunk %d from frame %d took %d tries", i, plan.Chunks[i].From, used.Usage().Runs)
-				}
+				most = max(most, used.Usage().Runs)
+			}
+			if want := name == deep; most > 1 != want {
+				t.Errorf("a chunk took %d tries; more than one wanted: %v", most, want)
 			}
 		})
 	}
