@@ -7,7 +7,10 @@ replace (
 	github.com/cutroom/cutroom/shared/azstore => ../shared/azstore
 )
 
-require github.com/cutroom/cutroom/shared/azstore v0.1.0
+require (
+	github.com/cutroom/cutroom/shared/azq v0.0.0-00010101000000-000000000000
+	github.com/cutroom/cutroom/shared/azstore v0.1.0
+)
 
 require (
 	github.com/Azure/azure-sdk-for-go/sdk/azcore v1.23.3 // indirect
@@ -22,6 +25,7 @@ require (
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/golang-jwt/jwt/v5 v5.3.1 // indirect
 	github.com/google/uuid v1.6.0 // indirect
+	github.com/hashicorp/golang-lru/v2 v2.0.7 // indirect
 	github.com/kylelemons/godebug v1.1.0 // indirect
 	github.com/pkg/browser v0.0.0-20240102092130-5ac0b6a4141c // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect

@@ -1,0 +1,99 @@
+package foreign_test
+
+import (
+	"bytes"
+	"go/format"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azq/azqtest"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+)
+
+const (
+	readme   = "../../shared/azq/README.md"
+	examples = "../../examples" // its go.mod needs the two libraries and nothing else of ours
+)
+
+var (
+	theProgram = regexp.MustCompile("(?s)```go\n(package main\n.*?)```")
+	moduleLine = regexp.MustCompile(`(?m)^module .*$`)
+)
+
+// The README's first program is the example hello. It works as the README says: outside of the
+// tree, in a module that needs the two libraries alone, and in at most 25 lines.
+func TestTheProgramOfTheReadmeRuns(t *testing.T) {
+	t.Parallel()
+	a := azuritetest.Account(t)
+	source := programOfTheReadme(t)
+	dir := t.TempDir()
+	write(t, dir, "main.go", source)
+	write(t, dir, "go.sum", read(t, filepath.Join(examples, "go.sum")))
+	shared, err := filepath.Abs("../../shared")
+	if err != nil {
+		t.Fatal(err)
+	}
+	module := moduleLine.ReplaceAll(read(t, filepath.Join(examples, "go.mod")), []byte("module example.com/letters"))
+	write(t, dir, "go.mod", bytes.ReplaceAll(module, []byte("=> ../shared/"), []byte("=> "+shared+"/")))
+	build := exec.Command("go", "build", "-mod=mod", "-o", "letters", ".")
+	build.Dir, build.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+
+	letters := start(t, []string{"HELLO_PREFIX=" + a.Prefix()}, filepath.Join(dir, "letters"))
+	letters.says(t, "Dear Ada")
+	azqtest.WaitEmpty(t, azq.OpenQueue(a, azq.Spec{Name: "default"}))
+	if err := letters.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Errorf("it has ended: %v", err)
+	}
+}
+
+func programOfTheReadme(t *testing.T) []byte {
+	t.Helper()
+	found := theProgram.FindSubmatch(read(t, readme))
+	if found == nil {
+		t.Fatal("the README has no program")
+	}
+	source := found[1]
+	for _, other := range []string{"../../examples/hello/main.go", "../../README.md"} {
+		if !bytes.Contains(read(t, other), source) {
+			t.Errorf("the program of the README is not that of %s", other)
+		}
+	}
+	lines := 0
+	for line := range strings.Lines(string(source)) {
+		if strings.TrimSpace(line) != "" {
+			lines++
+		}
+	}
+	if lines > 25 {
+		t.Errorf("the program has %d lines", lines)
+	}
+	if formatted, err := format.Source(source); err != nil || !bytes.Equal(formatted, source) {
+		t.Errorf("gofmt would change the program: %v", err)
+	}
+	return source
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func write(t *testing.T, dir, name string, text []byte) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
