@@ -1,73 +1,180 @@
-// A worker in another language on a queue of ours: Node with npm's
-// @azure/storage-queue. It needs nothing of this repository, only the message
-// format (docs/patterns/message-format.md) and five rules:
+// A worker in another language on a queue of ours: Node with the storage libraries of npm. It
+// needs nothing of this repository, only the format of messages (shared/azq/FORMAT.md) and the
+// rules of a good worker (shared/azq/WORKER.md), whose names stand in brackets where it keeps them.
 //
-//   1. a message is base64 of a CloudEvents object; plain JSON is accepted too
-//   2. members that it does not know stay in the object (Q6)
-//   3. what it has no handler for goes back after a while, counted in "snoozes"
-//   4. a failed attempt goes back, counted in "failures", with "lasterror"; the
-//      fifth one is put aside as poison by whichever worker of ours meets it
-//   5. a message is deleted after its work is done, and not before (Q3)
-//
-//   AZURE_STORAGE_CONNECTION_STRING=… node worker.mjs <queue> [seconds to put back]
-//
-// It does not renew its lease, so its work has to end within the visibility.
+//   AZURE_STORAGE_CONNECTION_STRING=… AZQ_QUEUE=… node worker.mjs
+import { setTimeout as sleep } from "node:timers/promises";
 import { QueueClient } from "@azure/storage-queue";
+import { TableClient } from "@azure/data-tables";
 
 const handlers = {
-  "cutroom.work.greet.v1": async ({ name }) => {
+  "greet.v1": async ({ name, seconds = 0.05 }, signal) => {
     if (!name) throw new Error("no name to greet");
-    await sleep(50);
+    await sleep(seconds * 1000, null, { signal }); // ends early when the work has to
   },
 };
 
-const [queue, putBack = "30"] = process.argv.slice(2);
-const client = new QueueClient(process.env.AZURE_STORAGE_CONNECTION_STRING, queue);
-const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
-const decode = (text) => JSON.parse(text.trimStart().startsWith("{") ? text : Buffer.from(text, "base64").toString());
-const encode = (item) => Buffer.from(JSON.stringify(item)).toString("base64");
+const { AZURE_STORAGE_CONNECTION_STRING: account, AZQ_PREFIX: prefix = "", AZQ_QUEUE: name } = process.env;
+const { AZQ_VISIBILITY = 30, AZQ_PAUSE = 30, AZQ_MAX_FAILURES = 5 } = process.env;
+const [visibility, pause, maxFailures] = [AZQ_VISIBILITY, AZQ_PAUSE, AZQ_MAX_FAILURES].map(Number);
+const queue = new QueueClient(account, prefix + name);
+const poisonQueue = new QueueClient(account, `${prefix}${name}-poison`);
+const poisonRows = TableClient.fromConnectionString(account, `${prefix}poison`, { allowInsecureConnection: true });
 
-// giveBack makes a message visible to others after so many seconds. An update
-// writes the text, so it is sent again whether it has changed or not.
-const giveBack = (message, text, seconds) => client.updateMessage(message.messageId, message.popReceipt, text, seconds);
+// members cuts a JSON object into its members, `"name":value`, without touching them.
+function members(json) {
+  const parts = [];
+  let [depth, from] = [0, 0];
+  for (const { 0: token, index } of json.matchAll(/"(?:\\.|[^"\\])*"|[[\]{},]/g)) {
+    if ("[{".includes(token)) depth++;
+    if ("]}".includes(token)) depth--;
+    if (from === 0) from = index + 1;
+    else if (depth === 0 || (depth === 1 && token === ",")) {
+      parts.push(json.slice(from, index));
+      from = index + 1;
+    }
+  }
+  return parts;
+}
 
-async function work(message) {
-  let item;
-  try {
-    item = decode(message.messageText);
-  } catch {
-    return giveBack(message, message.messageText, Number(putBack)); // a worker of ours puts it aside
+// read returns the item of a text (reads), or throws what makes it malformed (malformed).
+function read(text) {
+  const plain = text.trim().startsWith("{"); // trim takes a byte order mark, too
+  const json = (plain ? text : Buffer.from(text, "base64").toString()).trim();
+  const item = JSON.parse(json);
+  if (members(json).length !== Object.keys(item).length) throw new Error("a member is there twice");
+  const major = Number.parseInt(item.specversion, 10);
+  if (!(major >= 1)) throw new Error(`specversion ${item.specversion}`);
+  if (major > 1) return { newer: true };
+  const [, kind] = /^[a-z][a-z0-9-]*\.work\.([a-z][a-z0-9-]*\.v[1-9][0-9]*)$/.exec(item.type) ?? [];
+  if (!kind) throw new Error(`type ${item.type}`);
+  if (typeof item.id !== "string" || item.id === "") throw new Error("no id");
+  for (const counter of ["failures", "releases", "kills", "snoozes", "starts"]) {
+    item[counter] ??= 0;
+    if (!Number.isInteger(item[counter]) || item[counter] < 0) throw new Error(`${counter} is ${item[counter]}`);
   }
-  const handler = handlers[item.type];
-  if (!handler || !item.specversion?.startsWith("1.") || item.dataref) {
-    item.snoozes = (item.snoozes ?? 0) + 1;
-    await giveBack(message, encode(item), Number(putBack));
-    return console.log("put back", item.id);
+  return { item, json, plain, handler: item.dataref ? undefined : handlers[kind] };
+}
+
+// write returns the text of an item with some members changed, and the others as they came (keeps).
+function write({ json, plain }, changes) {
+  const changed = Object.entries(changes).map(([key, value]) => `${JSON.stringify(key)}:${JSON.stringify(value)}`);
+  const kept = members(json).filter((member) => !(Object.keys(JSON.parse(`{${member}}`))[0] in changes));
+  const text = `{${[...kept, ...changed].join(",")}}`;
+  return plain ? text : Buffer.from(text).toString("base64");
+}
+
+// update hides a message for so many seconds. It carries the text, which it would erase
+// otherwise, and returns another receipt: the one before is refused from then on.
+async function update(message, seconds, text = message.messageText) {
+  const until = Date.now() + seconds * 1000;
+  const { popReceipt } = await queue.updateMessage(message.messageId, message.popReceipt, text, seconds);
+  Object.assign(message, { popReceipt, messageText: text, until });
+}
+
+// A stale receipt: the message is another worker's by now, or gone (stale).
+const isStale = ({ code }) => ["PopReceiptMismatch", "MessageNotFound", "QueueNotFound"].includes(code);
+
+// renew keeps a message hidden until its work has ended. If it cannot, it ends the work (lease).
+async function renew(message, work) {
+  for (;;) {
+    await sleep((visibility * 1000) / 3, null, { signal: work.signal }).catch(() => {});
+    if (work.signal.aborted) return;
+    await update(message, visibility).catch((error) => {
+      if (isStale(error) || message.until - Date.now() < visibility * 350) work.abort(error); // no time for another
+    });
   }
-  try {
-    await handler(item.data ?? {});
-  } catch (error) {
-    item.failures = (item.failures ?? 0) + 1;
-    item.lasterror = String(error).slice(0, 400);
-    await giveBack(message, encode(item), 2 ** item.failures);
-    return console.log("failed", item.id);
+}
+
+// putAside makes a message poison. After a crash the next delivery repeats it (poison).
+async function putAside(message, reason, item, text = message.messageText) {
+  const key = { partitionKey: name, rowKey: message.messageId };
+  const before = await poisonRows.getEntity(name, message.messageId).catch((error) => {
+    if (error.statusCode !== 404) throw error;
+  });
+  await poisonRows.upsertEntity({
+    ...key, Reason: reason, Text: Buffer.from(text), Inserted: message.insertedOn, PoisonedAt: new Date(),
+    ...(item && { ItemId: item.id, Subject: item.subject, Failures: item.failures }),
+    DequeueCount: { type: "Int64", value: String(message.dequeueCount) },
+  });
+  if (!before?.CopyMessageId) {
+    const copy = await poisonQueue.sendMessage(text, { messageTimeToLive: -1 });
+    await poisonRows.updateEntity({ ...key, CopyMessageId: copy.messageId, CopyReceipt: copy.popReceipt });
   }
-  await client.deleteMessage(message.messageId, message.popReceipt);
-  console.log("done", item.id);
+  await queue.deleteMessage(message.messageId, message.popReceipt);
+  console.log("poison", item?.id ?? message.messageId);
 }
 
 let draining = false;
-process.on("SIGTERM", () => (draining = true));
-while (!draining) {
-  const { receivedMessageItems } = await client.receiveMessages({ numberOfMessages: 1, visibilityTimeout: 30 });
-  if (receivedMessageItems.length === 0) await sleep(100);
-  for (const message of receivedMessageItems) {
-    try {
-      await work(message);
-    } catch (error) {
-      // A stale receipt (400 PopReceiptMismatch, 404 MessageNotFound): the message is
-      // another consumer's by now (Q17). Anything else: it comes back by itself.
-      console.error(message.messageId, error.code ?? error);
-    }
+let work; // in hand: to end it, abort it with a reason
+
+async function handle(message) {
+  let got;
+  try {
+    got = read(message.messageText);
+  } catch (error) {
+    return putAside(message, `malformed: ${error.message}`);
   }
+  const { item, handler } = got;
+  if (got.newer) return update(message, pause); // what its members mean is not known here (back)
+  if (!handler) {
+    await update(message, pause, write(got, { snoozes: item.snoozes + 1 }));
+    return console.log("put back", item.id);
+  }
+  if (item.failures >= maxFailures) return putAside(message, item.lasterror ?? "all attempts failed", item);
+  // Many deliveries without a word: perhaps the item kills its workers, so this attempt is noted (crashes).
+  const note = message.dequeueCount - 1 - item.failures - item.releases - item.snoozes >= 10;
+  if (note && item.starts >= 10) return putAside(message, "crash loop", item);
+  if (note) await update(message, visibility, write(got, { starts: item.starts + 1 }));
+  return settle(message, got, await attempt(message, handler, item.data ?? {}));
+}
+
+// attempt calls the handler while the message is renewed. It returns why the handler failed, and
+// why it was ended, if it was.
+async function attempt(message, handler, data) {
+  const mine = (work = new AbortController());
+  if (draining) work.abort("draining");
+  const renewals = renew(message, mine);
+  const failure = await handler(data, mine.signal).then(() => undefined, (error) => error);
+  const ended = mine.signal.reason;
+  mine.abort();
+  await renewals; // the receipt is the newest
+  return { failure, ended };
+}
+
+// settle ends the delivery by how the attempt went.
+async function settle(message, got, { failure, ended }) {
+  const { item } = got;
+  if (failure === undefined) {
+    await queue.deleteMessage(message.messageId, message.popReceipt); // (done)
+    return console.log("done", item.id);
+  }
+  if (ended) {
+    if (isStale(ended)) throw ended;
+    await update(message, 0, write(got, { starts: item.starts, releases: item.releases + 1 })); // no failure (drain)
+    return console.log("given back", item.id);
+  }
+  const failures = item.failures + 1; // (failures)
+  const text = write(got, { starts: item.starts, failures, lasterror: String(failure).slice(0, 400) });
+  if (failures >= maxFailures) return putAside(message, String(failure), { ...item, failures }, text);
+  await update(message, Math.min(2 ** failures, pause), text);
+  console.log("failed", item.id);
+}
+
+process.on("SIGTERM", () => {
+  draining = true;
+  work?.abort("draining");
+});
+for (let idle = 100; !draining; ) {
+  const asked = Date.now();
+  const [message] = await queue.receiveMessages({ visibilityTimeout: visibility }).then(
+    (answer) => answer.receivedMessageItems,
+    (error) => [void console.error("receive", error.code ?? error)],
+  );
+  idle = message ? 100 : Math.min(idle * 1.5, 1000);
+  if (message) {
+    message.until = asked + visibility * 1000;
+    message.messageText = message.messageText.replaceAll("&#xD;\n", "\r\n"); // npm's library leaves it as it is in XML
+    await handle(message).catch((error) => console.error(message.messageId, error.code ?? error)); // it comes again
+  } else if (!draining) await sleep(idle);
 }

@@ -171,13 +171,14 @@ type foreigner struct {
 // startNode starts e2e/foreign/worker.mjs. Its requests pass a proxy, which tells them.
 func (s *Stage) startNode() *foreigner {
 	dir := filepath.Join(get(stack.Root()), "e2e", "foreign")
-	if _, err := os.Stat(filepath.Join(dir, "node_modules/@azure/storage-queue")); err != nil {
-		must(errors.New("the library of the Node worker is not installed: run 'npm ci' in e2e/foreign"))
+	if _, err := os.Stat(filepath.Join(dir, "node_modules/@azure/data-tables")); err != nil {
+		must(errors.New("the libraries of the Node worker are not installed: run 'npm ci' in e2e/foreign"))
 	}
 	window, connection := s.window("Node worker")
-	n := &foreigner{cmd: exec.CommandContext(s.ctx, "node", "worker.mjs", s.cfg.Prefix+greetQueue.Name, "1"), window: window}
+	n := &foreigner{cmd: exec.CommandContext(s.ctx, "node", "worker.mjs"), window: window}
 	n.cmd.Dir, n.cmd.Stderr = dir, os.Stderr
-	n.cmd.Env = append(os.Environ(), "AZURE_STORAGE_CONNECTION_STRING="+connection)
+	n.cmd.Env = append(os.Environ(), "AZURE_STORAGE_CONNECTION_STRING="+connection,
+		"AZQ_PREFIX="+s.cfg.Prefix, "AZQ_QUEUE="+greetQueue.Name, "AZQ_PAUSE=1")
 	out := get(n.cmd.StdoutPipe())
 	if err := n.cmd.Start(); err != nil {
 		_ = window.Close()
