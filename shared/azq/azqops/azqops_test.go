@@ -93,7 +93,11 @@ func TestQueuesAreOperated(t *testing.T) {
 		ask[struct{}](t, h, "POST /queues/mail/resume", "", 204)
 		ask[struct{}](t, h, "POST /queues/mail/visibility?seconds=0", "", 204)
 		ask[struct{}](t, h, "POST /queues/mail/messages", `{"kind": "letter", "delaySeconds": 60}`, 201)
+		ask[struct{}](t, h, "POST /queues/mail-3/messages", `{"kind": "letter"}`, 201)
 		ask[struct{}](t, h, "POST /queues/mail/clear", "", 204)
+		if q := queueNamed(t, h, "mail-3"); q.Length != 0 {
+			t.Errorf("%s: a lane after clear: %+v", name, q)
+		}
 		if q := queueNamed(t, h, "mail"); q.Length != 0 || q.Paused || q.VisibilitySeconds != map[string]float64{"declared": 20}[name] {
 			t.Errorf("%s: resumed and cleared: %+v", name, q)
 		}
@@ -162,6 +166,7 @@ func TestErrorsAreProblems(t *testing.T) {
 		"POST /queues/post/messages {}":                                             "404 queue_not_found",
 		"GET /queues/mail/messages":                                                 "404 queue_not_found",
 		"GET /queues/mail/messages?limit=33":                                        "400 invalid_request",
+		`POST /queues/mail/messages {"kind":"letter","Delay":5}`:                    "400 invalid_request",
 		"POST /queues/mail/messages {":                                              "400 invalid_request",
 		"POST /queues/mail/messages {\"kind\":\"No!\"}":                             "400 invalid_request",
 		"POST /queues/mail/messages {\"kind\":\"letter\",\"namespace\":\"A Shop\"}": "400 invalid_request",

@@ -111,7 +111,9 @@ func (d *Desk) poison(r *http.Request) (any, error) {
 
 func (d *Desk) send(r *http.Request) (any, error) {
 	var work NewItem
-	if err := json.NewDecoder(http.MaxBytesReader(nil, r.Body, maxBody)).Decode(&work); err != nil {
+	body := json.NewDecoder(http.MaxBytesReader(nil, r.Body, maxBody))
+	body.DisallowUnknownFields()
+	if err := body.Decode(&work); err != nil {
 		return nil, fmt.Errorf("%w: read the body: %w", ErrInvalid, err)
 	}
 	id, err := d.Send(r.Context(), r.PathValue("queue"), work)

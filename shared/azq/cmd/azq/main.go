@@ -42,7 +42,7 @@ type command struct {
 	Pause      pause      `cmd:"" help:"Stop workers from taking from a queue."`
 	Resume     resume     `cmd:"" help:"Undo pause."`
 	Visibility visibility `cmd:"" help:"Set how long a message that a worker has taken is hidden from others."`
-	Clear      empty      `cmd:"" help:"Remove every message of a queue and its lanes."`
+	Clear      empty      `cmd:"" help:"Remove every message of queues."`
 	Send       send       `cmd:"" help:"Put an item into a queue."`
 }
 
@@ -213,19 +213,22 @@ func (c visibility) Run(s *session) error {
 }
 
 type empty struct {
-	onQueue
-	Yes bool `help:"Do not ask."`
+	Queues []string `arg:"" name:"queue" help:"Each lane by its name."`
+	Yes    bool     `help:"Do not ask."`
 }
 
-func (c empty) Run(s *session) error {
+func (c empty) Run(s *session) (err error) {
 	if !c.Yes {
-		fmt.Fprintf(os.Stderr, "Remove every message of %s for good? [y/N] ", c.Queue)
+		fmt.Fprintf(os.Stderr, "Remove every message of %s for good? [y/N] ", strings.Join(c.Queues, ", "))
 		line, _ := bufio.NewReader(os.Stdin).ReadString('\n') // no answer is none
 		if !strings.EqualFold(strings.TrimSpace(line), "y") {
 			return errors.New("nothing was removed; --yes does not ask")
 		}
 	}
-	return told(s.desk.Clear(s.ctx, c.Queue), c.Queue+": empty")
+	for _, name := range c.Queues {
+		err = errors.Join(err, onQueue{name}.do(s, (*azq.Queue).Clear, "empty"))
+	}
+	return err
 }
 
 type send struct {

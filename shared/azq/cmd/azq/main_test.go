@@ -143,16 +143,16 @@ func TestAWorkersQueues(t *testing.T) {
 func TestClearAsks(t *testing.T) {
 	t.Parallel()
 	c := open(t)
-	azqtest.Open(t, c.account, azq.Spec{Name: "mail"})
+	azqtest.Open(t, c.account, azq.Spec{Name: "mail"}, azq.Spec{Name: "post"})
 	for _, way := range []struct {
 		answer string
 		flags  []string
 		left   int64
 	}{{"", nil, 1}, {"n\n", nil, 1}, {"y\n", nil, 0}, {"", []string{"--yes"}, 0}} {
-		c.run("clear", "mail", "--yes")
-		c.run("send", "mail", "letter")
-		_, stderr, err := c.try(way.answer, append([]string{"clear", "mail"}, way.flags...)...)
-		if left := c.queue("mail").Length; left != way.left || (err == nil) != (left == 0) {
+		c.run("clear", "mail", "post", "--yes")
+		c.run("send", "post", "letter")
+		_, stderr, err := c.try(way.answer, append([]string{"clear", "mail", "post"}, way.flags...)...)
+		if left := c.queue("post").Length; left != way.left || (err == nil) != (left == 0) {
 			t.Errorf("answer %q, %v: %d messages are left, %v\n%s", way.answer, way.flags, left, err, stderr)
 		}
 	}
