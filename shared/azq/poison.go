@@ -169,7 +169,7 @@ func (qs *queues) Redrive(ctx context.Context, id string) (Poisoned, error) {
 	if qs.byName[q.spec.Name] == nil {
 		return row, fmt.Errorf("redrive %s: there is no queue %q", id, q.spec.Name)
 	}
-	err = q.claim(ctx, row)
+	row, err = q.claim(ctx, row)
 	if err == nil {
 		err = q.sendAgain(ctx, string(row.Text))
 	}
@@ -182,17 +182,23 @@ func (qs *queues) Redrive(ctx context.Context, id string) (Poisoned, error) {
 	return row, nil
 }
 
-// claim marks a row as being redriven by this caller alone.
-func (q *Queue) claim(ctx context.Context, row Poisoned) error {
-	if time.Since(row.RedrivingSince) < redriveTakes {
-		return ErrRedriving
+// claim marks a row as being redriven by this caller alone, and returns it as it is now: a
+// worker that has just written it adds the copy a moment later.
+func (q *Queue) claim(ctx context.Context, row Poisoned) (Poisoned, error) {
+	for time.Since(row.RedrivingSince) >= redriveTakes {
+		claimed := row
+		claimed.RedrivingSince = time.Now()
+		_, err := q.poisonedRows.Update(ctx, claimed.entity(), row.etag)
+		if err == nil || !errors.Is(err, tablestore.ErrChanged) && !errors.Is(err, tablestore.ErrNotFound) {
+			return claimed, err
+		}
+		if row, err = q.poisoned(ctx, row.MessageID); errors.Is(err, ErrNoPoison) {
+			return row, ErrRedriving
+		} else if err != nil {
+			return row, err
+		}
 	}
-	row.RedrivingSince = time.Now()
-	_, err := q.poisonedRows.Update(ctx, row.entity(), row.etag)
-	if errors.Is(err, tablestore.ErrChanged) || errors.Is(err, tablestore.ErrNotFound) {
-		return ErrRedriving
-	}
-	return err
+	return row, ErrRedriving
 }
 
 func (q *Queue) sendAgain(ctx context.Context, text string) error {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -107,6 +108,51 @@ func TestMalformedMessageIsKeptAsItCame(t *testing.T) {
 	}
 	if list, _, err := qs.ListPoison(t.Context(), 10, ""); err != nil || len(list) != 0 || copies(t, a) != 0 {
 		t.Errorf("%d items and %d copies after discarding, %v", len(list), copies(t, a), err)
+	}
+}
+
+// A redrive that read the row before the worker added its copy is no redrive of two at once:
+// it goes on with the row as it is.
+func TestRedriveOfARowThatChanges(t *testing.T) {
+	t.Parallel()
+	read, buried := make(chan bool), make(chan bool)
+	var copied, claimed sync.Once
+	worker := &inject.Transport{Choose: func(r *http.Request) inject.Fault {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, azq.PoisonName(jobs)+"/messages") {
+			copied.Do(func() { <-read })
+		}
+		return inject.None
+	}}
+	operator := &inject.Transport{Choose: func(r *http.Request) inject.Fault {
+		if r.Method != http.MethodGet && strings.Contains(r.URL.Path, azq.PoisonTable+"(") {
+			claimed.Do(func() { close(read); <-buried })
+		}
+		return inject.None
+	}}
+	same := azuritetest.Account(t)
+	by := func(transport *inject.Transport) (*azq.Queues, *azq.Queue) {
+		return open(t, azuritetest.AccountWith(t, func(c *azstore.Config) { c.Prefix, c.Transport = same.Prefix(), transport }), 30*time.Second)
+	}
+	_, q := by(worker)
+	qs, _ := by(operator)
+	sendItem(t, q, itemWith(t, "v/g1/encode/4", nil))
+	lease := receive(t, q)
+	go func() {
+		defer close(buried)
+		if err := lease.Poison(t.Context(), "five failures", nil); err != nil {
+			t.Error(err)
+		}
+	}()
+	azuritetest.Eventually(t, 20*time.Second, func() error {
+		_, err := qs.GetPoison(t.Context(), jobs+"~"+lease.MessageID)
+		return err
+	})
+	if _, err := qs.Redrive(t.Context(), jobs+"~"+lease.MessageID); err != nil {
+		t.Error(err)
+	}
+	left, _, err := qs.ListPoison(t.Context(), 10, "")
+	if n, c := length(t, q), copies(t, same); err != nil || len(left) != 0 || c != 0 || n != 1 {
+		t.Errorf("%d rows, %d copies and %d messages are left, %v; want the redriven message", len(left), c, n, err)
 	}
 }
 
