@@ -101,7 +101,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 		Races: registrations.New(account), Views: views.New(account),
 		Workers: register, Keys: keys, Trail: trail, Queues: queues, Board: shown, Prices: cfg.Prices, Links: cfg.Links,
 		Unreadable: tablestore.OpenUnreadable(account),
-		Desk:       azqops.New(account, queues),
+		Desk:       azqops.New(queues),
 	})
 	if err != nil {
 		return nil, err

@@ -86,7 +86,7 @@ func NewItem(step, subject, id string, data any) (Item, error) {
 		Namespace: DefaultNamespace, Source: "/" + DefaultNamespace, Time: time.Now().UTC().Truncate(time.Millisecond),
 	}
 	if !typeName.MatchString(item.Type()) {
-		return Item{}, fmt.Errorf("new work item: step %q is not lower-case letters, digits and hyphens", step)
+		return Item{}, fmt.Errorf("new work item: %w: kind %q is not lower-case letters, digits and hyphens", ErrMalformed, step)
 	}
 	if data != nil {
 		raw, err := json.Marshal(data)

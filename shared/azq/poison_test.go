@@ -130,7 +130,7 @@ func TestRedriveOfARowThatChanges(t *testing.T) {
 		return inject.None
 	}}
 	same := azuritetest.Account(t)
-	by := func(transport *inject.Transport) (*azq.Queues, *azq.Queue) {
+	by := func(transport *inject.Transport) (*azq.Client, *azq.Queue) {
 		return open(t, azuritetest.AccountWith(t, func(c *azstore.Config) { c.Prefix, c.Transport = same.Prefix(), transport }), 30*time.Second)
 	}
 	_, q := by(worker)

@@ -130,6 +130,9 @@ func claimPrefix(item Item) string { return item.Subject + "/" }
 
 // encode returns the text of the item's message.
 func encode(item Item) (string, error) {
+	if !typeName.MatchString(item.Type()) { // it would be poison
+		return "", fmt.Errorf("%w: type %q", ErrMalformed, item.Type())
+	}
 	text, err := item.Encode()
 	if len(text) > maxMessage {
 		return "", fmt.Errorf("%w: %d bytes", ErrTooLarge, len(text))

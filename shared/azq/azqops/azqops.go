@@ -2,7 +2,7 @@
 // [Desk] has the operations, [Desk.Handler] is an HTTP API of them, and the command azq is the
 // same for a terminal.
 //
-//	desk := azqops.New(account, queues)
+//	desk := azqops.New(client)
 //	mux.Handle("/ops/", http.StripPrefix("/ops", onlyOperators(desk.Handler())))
 package azqops
 
@@ -22,40 +22,38 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore"
 )
 
-var (
-	// ErrNoQueue says that a queue is neither declared nor the poison queue of one that is.
-	ErrNoQueue = errors.New("there is no such queue")
-	// ErrInvalid says that the caller has to change something.
-	ErrInvalid = errors.New("invalid request")
-)
+// ErrNoQueue says that a queue is neither declared nor the poison queue of one that is.
+var ErrNoQueue = errors.New("there is no such queue")
 
 // Desk operates queues, and the poison queues beside them. It is safe for concurrent use.
 type Desk struct {
-	queues     *azq.Client
+	client     *azq.Client
 	all        []*azq.Queue
 	discovered bool // what a Spec says of pool and visibility is not known
 }
 
 // New returns a desk for the queues that a program declares. It makes no request.
-func New(account *azstore.Account, queues *azq.Client) *Desk {
-	d := &Desk{queues: queues}
-	for _, spec := range queues.Specs() {
-		d.all = append(d.all, queues.Queue(spec.Name))
+func New(client *azq.Client) *Desk {
+	d := &Desk{client: client}
+	for _, spec := range client.Specs() {
+		d.all = append(d.all, client.Queue(spec.Name))
 		if spec.Lane() == 0 { // the poison of other lanes goes there, too
 			// Visibility is that of the queue: it is what a redriven item gets.
-			d.all = append(d.all, azq.OpenQueue(account, azq.Spec{Name: azq.PoisonName(spec.Name), Visibility: spec.Visibility}))
+			poison := azq.Spec{Name: azq.PoisonName(spec.Name), Visibility: spec.Visibility}
+			d.all = append(d.all, azq.OpenQueue(client.Account(), poison))
 		}
 	}
 	return d
 }
 
-// Discover returns a desk for the queues that the account has at the moment: see [azq.Discover].
-func Discover(ctx context.Context, account *azstore.Account) (*Desk, error) {
+// Discover returns a desk for the queues that the account has at the moment: see
+// [azq.Discover]. What it sends is of the namespace; "" is [azq.DefaultNamespace].
+func Discover(ctx context.Context, account *azstore.Account, namespace string) (*Desk, error) {
 	specs, err := azq.Discover(ctx, account)
 	if err != nil {
 		return nil, err
 	}
-	d := New(account, azq.Open(account, azq.Options{Queues: specs}))
+	d := New(azq.Open(account, azq.Options{Queues: specs, Namespace: namespace}))
 	d.discovered = true
 	return d, nil
 }
@@ -117,7 +115,7 @@ func (d *Desk) Queue(name string) (*azq.Queue, error) {
 }
 
 // isPoison reports whether a queue is the poison queue of another.
-func (d *Desk) isPoison(q *azq.Queue) bool { return d.queues.Queue(q.Name()) == nil }
+func (d *Desk) isPoison(q *azq.Queue) bool { return d.client.Queue(q.Name()) == nil }
 
 // Message is what people are told of a message. Content is nil when the text cannot be read.
 type Message struct {
@@ -166,50 +164,46 @@ func (d *Desk) Clear(ctx context.Context, queue string) error {
 	if d.isPoison(q) {
 		return q.Clear(ctx)
 	}
-	return d.queues.Clear(ctx, queue)
+	return d.client.Clear(ctx, queue)
 }
 
 // Poison returns a page of poison items and the token of the next: see [azq.Client.ListPoison].
 func (d *Desk) Poison(ctx context.Context, limit int, token string) ([]azq.Poisoned, string, error) {
-	return d.queues.ListPoison(ctx, limit, token)
+	return d.client.ListPoison(ctx, limit, token)
 }
 
 // Redrive sends a poison item to its queue once more: see [azq.Client.Redrive].
 func (d *Desk) Redrive(ctx context.Context, id string) error {
-	item, err := d.queues.Redrive(ctx, id)
-	if err != nil && item.Queue != "" && d.queues.Queue(item.Queue) == nil {
+	item, err := d.client.Redrive(ctx, id)
+	if err != nil && item.Queue != "" && d.client.Queue(item.Queue) == nil {
 		return fmt.Errorf("redrive %s: %w: %q", id, ErrNoQueue, item.Queue)
 	}
 	return err
 }
 
-// NewItem is work to be sent. Kind and namespace name the handler.
+// NewItem is work to be sent.
 type NewItem struct {
-	Kind         string          `json:"kind"`
-	Namespace    string          `json:"namespace"` // default [azq.DefaultNamespace]
-	ID           string          `json:"id"`        // default: drawn at random
+	Kind         string          `json:"kind"` // names the handler
+	ID           string          `json:"id"`   // default: drawn at random
 	Subject      string          `json:"subject"`
 	Data         json.RawMessage `json:"data"`
 	DelaySeconds int             `json:"delaySeconds"` // at most 7 days
 }
 
-// Send puts an item into a queue and returns its id: see [azq.Queue.Send]. What no worker
-// could read is refused.
-func (d *Desk) Send(ctx context.Context, queue string, work NewItem) (id string, _ error) {
-	q := d.queues.Queue(queue)
-	if q == nil {
+// payload is data of a kind that is known when it is sent only.
+type payload struct {
+	json.RawMessage
+	kind string
+}
+
+// Kind implements azq.Payload.
+func (p payload) Kind() string { return p.kind }
+
+// Send puts an item into a queue and returns its id: see [azq.Client.Send].
+func (d *Desk) Send(ctx context.Context, queue string, work NewItem) (id string, err error) {
+	if d.client.Queue(queue) == nil {
 		return "", fmt.Errorf("%w: %q", ErrNoQueue, queue)
 	}
-	item, err := azq.NewItem(work.Kind, work.Subject, cmp.Or(work.ID, rand.Text()), nil)
-	item.Data, item.Namespace = work.Data, cmp.Or(work.Namespace, item.Namespace)
-	if err == nil {
-		var text string
-		if text, err = item.Encode(); err == nil {
-			_, err = azq.DecodeItem(text)
-		}
-	}
-	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	return item.ID, q.Send(ctx, item, time.Duration(work.DelaySeconds)*time.Second)
+	return d.client.Send(ctx, payload{work.Data, work.Kind}, azq.InQueue(queue), azq.ID(cmp.Or(work.ID, rand.Text())),
+		azq.Subject(work.Subject), azq.After(time.Duration(work.DelaySeconds)*time.Second))
 }

@@ -26,13 +26,13 @@ var mail = azq.Spec{Name: "mail", Kinds: []string{"letter"}, Pool: "light", Lane
 // desks are what a program that declares its queues has, and what the command has.
 func desks(t *testing.T) map[string]*azqops.Desk {
 	a := azuritetest.Account(t)
-	declared := azqops.New(a, azqtest.Open(t, a, mail))
+	declared := azqops.New(azqtest.Open(t, a, mail))
 	return map[string]*azqops.Desk{"declared": declared, "discovered": discover(t, a)}
 }
 
 func discover(t *testing.T, a *azstore.Account) *azqops.Desk {
 	t.Helper()
-	d, err := azqops.Discover(t.Context(), a)
+	d, err := azqops.Discover(t.Context(), a, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,10 +75,10 @@ func TestQueuesAreOperated(t *testing.T) {
 		var got struct{ ID string }
 		for i := range 2 {
 			got = ask[struct{ ID string }](t, h, "POST /queues/mail/messages", fmt.Sprintf(
-				`{"kind": "letter", "namespace": "shop", "id": "welcome-%d", "subject": "customer-7", "data": {"to": "Ada"}}`, i), 201)
+				`{"kind": "letter", "id": "welcome-%d", "subject": "customer-7", "data": {"to": "Ada"}}`, i), 201)
 		}
 		seen := ask[list[azqops.Message]](t, h, "GET /queues/mail/messages?limit=1", "", 200).Items
-		if got.ID != "welcome-1" || len(seen) != 1 || seen[0].Content == nil || seen[0].Type != "shop.work.letter.v1" ||
+		if got.ID != "welcome-1" || len(seen) != 1 || seen[0].Content == nil || seen[0].Type != "azq.work.letter.v1" ||
 			seen[0].Subject != "customer-7" || string(seen[0].Data) != `{"to":"Ada"}` || time.Since(seen[0].InsertedAt) > time.Minute {
 			t.Errorf("%s: sent %s, seen %+v", name, got.ID, seen)
 		}
@@ -116,7 +116,7 @@ func TestLanesArePausedInTheFirstList(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 5 { // the answers come in any order
-		declared := azqops.New(a, azq.Open(a, azq.Options{Queues: []azq.Spec{mail}}))
+		declared := azqops.New(azq.Open(a, azq.Options{Queues: []azq.Spec{mail}}))
 		for _, desk := range []*azqops.Desk{declared, discover(t, a)} {
 			if q := queueNamed(t, desk.Handler(), azq.LaneName("mail", 3)); !q.Paused {
 				t.Fatalf("%+v", q)
@@ -159,23 +159,22 @@ func TestPoisonIsRedriven(t *testing.T) {
 func TestErrorsAreProblems(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t) // where nothing was created
-	h := azqops.New(a, azq.Open(a, azq.Options{Queues: []azq.Spec{mail}})).Handler()
+	h := azqops.New(azq.Open(a, azq.Options{Queues: []azq.Spec{mail}})).Handler()
 	for request, want := range map[string]string{
-		"POST /queues/post/pause":                                                   "404 queue_not_found",
-		"GET /queues/post/messages":                                                 "404 queue_not_found",
-		"POST /queues/post/messages {}":                                             "404 queue_not_found",
-		"GET /queues/mail/messages":                                                 "404 queue_not_found",
-		"GET /queues/mail/messages?limit=33":                                        "400 invalid_request",
-		`POST /queues/mail/messages {"kind":"letter","Delay":5}`:                    "400 invalid_request",
-		"POST /queues/mail/messages {":                                              "400 invalid_request",
-		"POST /queues/mail/messages {\"kind\":\"No!\"}":                             "400 invalid_request",
-		"POST /queues/mail/messages {\"kind\":\"letter\",\"namespace\":\"A Shop\"}": "400 invalid_request",
-		"POST /queues/mail/visibility":                                              "400 invalid_request",
-		"POST /queues/mail/visibility?seconds=1e9":                                  "400 invalid_request",
-		"GET /poison?pageToken=forged":                                              "400 invalid_page_token",
-		"POST /poison/mail~7/redrive":                                               "404 poison_not_found",
-		"GET /queues/mail/pause":                                                    "404 not_found",
-		"GET /elsewhere":                                                            "404 not_found",
+		"POST /queues/post/pause":                                "404 queue_not_found",
+		"GET /queues/post/messages":                              "404 queue_not_found",
+		"POST /queues/post/messages {}":                          "404 queue_not_found",
+		"GET /queues/mail/messages":                              "404 queue_not_found",
+		"GET /queues/mail/messages?limit=33":                     "400 invalid_request",
+		`POST /queues/mail/messages {"kind":"letter","Delay":5}`: "400 invalid_request",
+		"POST /queues/mail/messages {":                           "400 invalid_request",
+		"POST /queues/mail/messages {\"kind\":\"No!\"}":          "400 invalid_request",
+		"POST /queues/mail/visibility":                           "400 invalid_request",
+		"POST /queues/mail/visibility?seconds=1e9":               "400 invalid_request",
+		"GET /poison?pageToken=forged":                           "400 invalid_page_token",
+		"POST /poison/mail~7/redrive":                            "404 poison_not_found",
+		"GET /queues/mail/pause":                                 "404 not_found",
+		"GET /elsewhere":                                         "404 not_found",
 	} {
 		method, rest, _ := strings.Cut(request, " ")
 		path, body, _ := strings.Cut(rest, " ")

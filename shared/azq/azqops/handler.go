@@ -114,7 +114,7 @@ func (d *Desk) send(r *http.Request) (any, error) {
 	body := json.NewDecoder(http.MaxBytesReader(nil, r.Body, maxBody))
 	body.DisallowUnknownFields()
 	if err := body.Decode(&work); err != nil {
-		return nil, fmt.Errorf("%w: read the body: %w", ErrInvalid, err)
+		return nil, fmt.Errorf("%w: read the body: %w", errInvalid, err)
 	}
 	id, err := d.Send(r.Context(), r.PathValue("queue"), work)
 	return map[string]string{"id": id}, err
@@ -128,12 +128,13 @@ func number(r *http.Request, name string, unset, low, high int) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < low || n > high {
-		return 0, fmt.Errorf("%w: parameter %s is no number from %d to %d", ErrInvalid, name, low, high)
+		return 0, fmt.Errorf("%w: parameter %s is no number from %d to %d", errInvalid, name, low, high)
 	}
 	return n, nil
 }
 
 var (
+	errInvalid     = errors.New("invalid request")
 	errNoRoute     = errors.New("there is nothing at this address, or not with this method")
 	errCrossOrigin = errors.New("a page of another origin may not do this")
 )
@@ -146,7 +147,8 @@ var problems = []struct {
 }{
 	{errNoRoute, http.StatusNotFound, "not_found"},
 	{errCrossOrigin, http.StatusForbidden, "cross_origin"},
-	{ErrInvalid, http.StatusBadRequest, "invalid_request"},
+	{errInvalid, http.StatusBadRequest, "invalid_request"},
+	{azq.ErrMalformed, http.StatusBadRequest, "invalid_request"},
 	{tablestore.ErrToken, http.StatusBadRequest, "invalid_page_token"},
 	{ErrNoQueue, http.StatusNotFound, "queue_not_found"},
 	{azq.ErrNoPoison, http.StatusNotFound, "poison_not_found"},

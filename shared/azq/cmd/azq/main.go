@@ -1,5 +1,4 @@
-// Command azq operates the queues of an Azure Storage account, and their poison, for whatever
-// program they are: it asks the account what there is.
+// Command azq operates the queues of an Azure Storage account. It asks the account what there is.
 //
 //	export AZURE_STORAGE_CONNECTION_STRING='…'    # or AZURE_STORAGE_ACCOUNT, after az login
 //	azq queues
@@ -73,7 +72,7 @@ func (c *command) open(ctx context.Context) (*azqops.Desk, error) {
 	if err != nil {
 		return nil, err
 	}
-	return azqops.Discover(ctx, account)
+	return azqops.Discover(ctx, account, c.Send.Namespace)
 }
 
 type session struct {
@@ -165,7 +164,7 @@ func (c poison) Run(s *session) error {
 		all, token = append(all, page...), next
 	}
 	return show(s, all, "ID\tSINCE\tKIND\tSUBJECT\tFAILURES\tREASON", func(p azq.Poisoned) []string {
-		return []string{p.ID, p.PoisonedAt.UTC().Format(time.RFC3339), p.Step, p.Subject, fmt.Sprint(p.Failures), p.Reason}
+		return []string{p.ID, p.PoisonedAt.UTC().Format(time.RFC3339), p.Kind, p.Subject, fmt.Sprint(p.Failures), p.Reason}
 	})
 }
 
@@ -208,8 +207,7 @@ type visibility struct {
 }
 
 func (c visibility) Run(s *session) error {
-	set := func(q *azq.Queue, ctx context.Context) error { return q.SetVisibility(ctx, c.Timeout) }
-	return c.do(s, set, "visibility is set")
+	return c.do(s, func(q *azq.Queue, _ context.Context) error { return q.SetVisibility(s.ctx, c.Timeout) }, "visibility set")
 }
 
 type empty struct {
@@ -234,7 +232,7 @@ func (c empty) Run(s *session) (err error) {
 type send struct {
 	onQueue
 	Kind      string        `arg:"" help:"Names the handler."`
-	Data      string        `placeholder:"JSON" help:"For the handler."`
+	Data      string        `default:"null" placeholder:"JSON" help:"For the handler."`
 	ID        string        `help:"The same for the same work; drawn at random by default."`
 	Subject   string        `help:"What the work is about."`
 	Namespace string        `default:"${namespace}" help:"Of the program that declares the queue."`
@@ -243,8 +241,7 @@ type send struct {
 
 func (c send) Run(s *session) error {
 	id, err := s.desk.Send(s.ctx, c.Queue, azqops.NewItem{
-		Kind: c.Kind, Namespace: c.Namespace, ID: c.ID, Subject: c.Subject, Data: []byte(c.Data),
-		DelaySeconds: int(c.After / time.Second),
+		Kind: c.Kind, ID: c.ID, Subject: c.Subject, Data: []byte(c.Data), DelaySeconds: int(c.After / time.Second),
 	})
 	if err == nil {
 		fmt.Println(id)

@@ -87,9 +87,9 @@ func (c terminal) queue(name string) azqops.Queue {
 func TestAWorkersQueues(t *testing.T) {
 	t.Parallel()
 	c := open(t)
-	queues := azqtest.Open(t, c.account, azq.Spec{Name: "mail", Steps: []string{"letter"}, Pool: "light", Laned: true})
+	queues := azqtest.Open(t, c.account, azq.Spec{Name: "mail", Kinds: []string{"letter"}, Pool: "light", Laned: true})
 	var address atomic.Bool
-	handler := &azqtest.Recorder{Next: func(context.Context, *azq.Job) error {
+	handler := &azqtest.Recorder{Next: func(context.Context, *azq.RawJob) error {
 		if !address.Load() {
 			return azq.Permanent(errors.New("no such \x1b[31maddress"))
 		}
@@ -162,15 +162,19 @@ func TestClearAsks(t *testing.T) {
 func TestMistakesAreTold(t *testing.T) {
 	t.Parallel()
 	c := open(t)
+	azqtest.Open(t, c.account, azq.Spec{Name: "mail"})
 	mistakes := map[string]string{
-		"pause post":             `there is no such queue: "post"`,
-		"peek post":              `there is no such queue: "post"`,
-		"redrive mail~7 mail~8":  `"mail~8"`,
-		"send post letter":       `there is no such queue: "post"`,
-		"queues --account=other": "set one of them",
-		"queues --prefix=No":     "prefix",
-		"send mail letter --no":  "--no",
-		"visibility mail 90":     "90",
+		"pause post":                        `there is no such queue: "post"`,
+		"peek post":                         `there is no such queue: "post"`,
+		"redrive mail~7 mail~8":             `"mail~8"`,
+		"send post letter":                  `there is no such queue: "post"`,
+		"queues --account=other":            "set one of them",
+		"queues --prefix=No":                "prefix",
+		"send mail letter --no":             "--no",
+		"send mail letter --namespace=Shop": "Shop",
+		"send mail Letter":                  "Letter",
+		"send mail letter --data={":         "data",
+		"visibility mail 90":                "90",
 	}
 	var wait sync.WaitGroup
 	for line, want := range mistakes {
