@@ -1,7 +1,6 @@
 // Command azq operates the queues of an Azure Storage account. It asks the account what there is.
 //
-//	export AZURE_STORAGE_CONNECTION_STRING='…'    # or AZURE_STORAGE_ACCOUNT, after az login
-//	azq queues
+//	AZURE_STORAGE_CONNECTION_STRING='…' azq queues # or AZURE_STORAGE_ACCOUNT, after az login
 //	azq poison --json | jq -r '.items[].id' | xargs azq redrive
 package main
 
@@ -207,7 +206,8 @@ type visibility struct {
 }
 
 func (c visibility) Run(s *session) error {
-	return c.do(s, func(q *azq.Queue, _ context.Context) error { return q.SetVisibility(s.ctx, c.Timeout) }, "visibility set")
+	set := func(q *azq.Queue, _ context.Context) error { return q.SetVisibility(s.ctx, c.Timeout) }
+	return c.do(s, set, "visibility is set")
 }
 
 type empty struct {
