@@ -28,7 +28,7 @@ func (o order) byID(kind tablestore.OpKind, etag string) tablestore.Op {
 func (o order) byDue(kind tablestore.OpKind) tablestore.Op { return o.op(kind, "", "due", o.Due, o.ID) }
 
 func main() {
-	account, err := azstore.Open(azstore.Config{}) // the emulator on this host
+	account, err := azstore.OpenFromEnv("EXAMPLES")
 	if err == nil {
 		err = run(context.Background(), account, os.Stdout)
 	}
@@ -38,10 +38,10 @@ func main() {
 }
 
 func run(ctx context.Context, account *azstore.Account, out io.Writer) error {
-	if err := account.Ensure(ctx, nil, nil, []string{"orders"}); err != nil {
+	if err := account.Ensure(ctx, nil, nil, []string{"dualrowkeys"}); err != nil {
 		return err
 	}
-	orders, customer := tablestore.New(account, "orders"), rand.Text()
+	orders, customer := tablestore.New(account, "dualrowkeys"), rand.Text()
 	for id, due := range map[string]string{"tree": "2026-12-24", "boots": "2026-12-06", "rockets": "2026-12-31"} {
 		o := order{customer, id, due}
 		both := []tablestore.Op{o.byID(tablestore.OpInsert, ""), o.byDue(tablestore.OpInsert)}

@@ -27,10 +27,10 @@ func TestOrdersAreListedByDay(t *testing.T) {
 func TestAnOrderHasTwoRows(t *testing.T) {
 	t.Parallel()
 	account := azuritetest.Account(t)
-	if err := account.Ensure(t.Context(), nil, nil, []string{"orders"}); err != nil {
+	if err := account.Ensure(t.Context(), nil, nil, []string{"dualrowkeys"}); err != nil {
 		t.Fatal(err)
 	}
-	orders, o := tablestore.New(account, "orders"), order{"Ada", "ink", "2026-12-01"}
+	orders, o := tablestore.New(account, "dualrowkeys"), order{"Ada", "ink", "2026-12-01"}
 	both := []tablestore.Op{o.byID(tablestore.OpInsert, ""), o.byDue(tablestore.OpInsert)}
 	if _, err := orders.Submit(t.Context(), both); err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ type Book struct {
 func (Book) Kind() string { return "book" }
 
 func main() {
-	account, err := azstore.Open(azstore.Config{}) // the emulator on this host
+	account, err := azstore.OpenFromEnv("EXAMPLES")
 	if err == nil {
 		err = run(context.Background(), account, os.Stdout)
 	}

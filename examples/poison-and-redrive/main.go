@@ -21,7 +21,7 @@ type Letter struct{ Street string }
 func (Letter) Kind() string { return "letter" }
 
 func main() {
-	account, err := azstore.Open(azstore.Config{}) // the emulator on this host
+	account, err := azstore.OpenFromEnv("EXAMPLES")
 	if err == nil {
 		err = run(context.Background(), account, os.Stdout)
 	}
