@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"go/format"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -16,38 +15,18 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 )
 
-const (
-	readme   = "../../shared/azq/README.md"
-	examples = "../../examples" // its go.mod needs the two libraries and nothing else of ours
-)
+const readme = "../../shared/azq/README.md"
 
-var (
-	theProgram = regexp.MustCompile("(?s)```go\n(package main\n.*?)```")
-	moduleLine = regexp.MustCompile(`(?m)^module .*$`)
-)
+var theProgram = regexp.MustCompile("(?s)```go\n(package main\n.*?)```")
 
 // The README's first program is the example hello. It works as the README says: outside of the
 // tree, in a module that needs the two libraries alone, and in at most 25 lines.
 func TestTheProgramOfTheReadmeRuns(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	source := programOfTheReadme(t)
-	dir := t.TempDir()
-	write(t, dir, "main.go", source)
-	write(t, dir, "go.sum", read(t, filepath.Join(examples, "go.sum")))
-	shared, err := filepath.Abs("../../shared")
-	if err != nil {
-		t.Fatal(err)
-	}
-	module := moduleLine.ReplaceAll(read(t, filepath.Join(examples, "go.mod")), []byte("module example.com/letters"))
-	write(t, dir, "go.mod", bytes.ReplaceAll(module, []byte("=> ../shared/"), []byte("=> "+shared+"/")))
-	build := exec.Command("go", "build", "-mod=mod", "-o", "letters", ".")
-	build.Dir, build.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-
-	letters := start(t, []string{"HELLO_PREFIX=" + a.Prefix()}, filepath.Join(dir, "letters"))
+	dir := outside(t, programOfTheReadme(t), "azstore", "azq")
+	bringsOnly(t, dir, "azstore", "azq")
+	letters := start(t, []string{"HELLO_PREFIX=" + a.Prefix()}, filepath.Join(dir, "program"))
 	letters.says(t, "Dear Ada")
 	azqtest.WaitEmpty(t, azq.OpenQueue(a, azq.Spec{Name: "default"}))
 	if err := letters.cmd.Process.Signal(syscall.SIGTERM); err != nil {

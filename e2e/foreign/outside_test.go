@@ -12,38 +12,25 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 )
 
-// outside makes a module outside of the tree of a program, which takes libraries of shared as
-// `go get` would, with a replace in place of a download, and returns its folder.
+const shared = "github.com/cutroom/cutroom/shared"
+
+// outside builds a program outside of the tree, in a module of its own that takes libraries of
+// shared as `go get` would, with a replace in place of the download. It returns the folder.
 func outside(t *testing.T, program []byte, libraries ...string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	mod := "module " + taken + "\n\ngo 1.26.0\n"
+	mod, sum := "module example.com/letters\n\ngo 1.26.0\n", []byte{}
 	for _, library := range libraries {
 		path, err := filepath.Abs(filepath.Join("../../shared", library))
 		if err != nil {
 			t.Fatal(err)
 		}
-		sums, err := os.ReadFile(filepath.Join(path, "go.sum"))
-		if err != nil {
-			t.Fatal(err)
-		}
 		mod += fmt.Sprintf("\nrequire %[1]s/%[2]s v0.1.0\nreplace %[1]s/%[2]s => %[3]s\n", shared, library, path)
-		sum, err := os.OpenFile(filepath.Join(dir, "go.sum"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err = sum.Write(sums); err == nil {
-			err = sum.Close()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		sum = append(sum, read(t, filepath.Join(path, "go.sum"))...)
 	}
-	for name, text := range map[string][]byte{"go.mod": []byte(mod), "main.go": program} {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write(t, dir, "go.mod", []byte(mod))
+	write(t, dir, "go.sum", sum)
+	write(t, dir, "main.go", program)
 	goOutside(t, dir, "build", "-o", "program", ".")
 	return dir
 }
@@ -92,11 +79,7 @@ func bringsOnly(t *testing.T, dir string, libraries ...string) {
 func TestAProgramTakesAzstore(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	source, err := os.ReadFile("testdata/azstore/main.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := outside(t, source, "azstore")
+	dir := outside(t, read(t, "testdata/azstore/main.go"), "azstore")
 	bringsOnly(t, dir, "azstore")
 	letters := start(t, []string{"LETTERS_PREFIX=" + a.Prefix()}, filepath.Join(dir, "program"))
 	letters.says(t, "2026-12-24 true 3")
