@@ -62,7 +62,8 @@ func run(ctx context.Context, account *azstore.Account, out io.Writer) error {
 	defer unsubscribe()
 	go func() {
 		for event := range events {
-			if event.Type == azq.EventDone && event.Item.ID == id {
+			if event.Item.ID == id { // the first thing that is told of it
+				fmt.Fprintln(out, event.Type)
 				stop()
 			}
 		}

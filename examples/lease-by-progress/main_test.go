@@ -20,7 +20,7 @@ func TestLongWorkRunsOnce(t *testing.T) {
 	for page := range 14 {
 		fmt.Fprintln(&want, "page", page+1)
 	}
-	fmt.Fprintln(&want, "Emma is printed, in delivery 1")
+	fmt.Fprintln(&want, "Emma is printed, in delivery 1\ndone")
 	if got.String() != want.String() {
 		t.Errorf("printed\n%s\nwant\n%s", &got, &want)
 	}
