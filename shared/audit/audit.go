@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstore"
-	"github.com/cutroom/cutroom/shared/azstore/storable"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
 
@@ -53,8 +52,8 @@ func (t *Log) Write(ctx context.Context, e Entry) error {
 	_, err := t.table.Insert(ctx, tablestore.Entity{
 		PartitionKey: dayKey(at), RowKey: tablestore.InvertedTime(at) + tablestore.Separator + strings.ToLower(rand.Text()[:8]),
 		Props: map[string]any{
-			"Owner": e.Owner, "Role": e.Role, "Key": e.Key, "From": e.From, "Action": e.Action, "Subject": storable.Text(e.Subject, maxText),
-			"Request": e.Request, "Status": int32(e.Status), "Made": storable.Text(e.Made, maxText),
+			"Owner": e.Owner, "Role": e.Role, "Key": e.Key, "From": e.From, "Action": e.Action, "Subject": azstore.Storable(e.Subject, maxText),
+			"Request": e.Request, "Status": int32(e.Status), "Made": azstore.Storable(e.Made, maxText),
 		},
 	})
 	if err != nil {

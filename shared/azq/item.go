@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azstore/storable"
+	"github.com/cutroom/cutroom/shared/azstore"
 )
 
 // Bounds on what deliveries add to a message. A message holds 48 KiB before base64;
@@ -114,7 +114,7 @@ func DecodeData[T any](i Item) (data T, err error) {
 
 // Fail records one failed attempt.
 func (i *Item) Fail(at time.Time, worker string, cause error) {
-	text := storable.Text(strings.Join(strings.Fields(cause.Error()), " "), maxErrorBytes)
+	text := azstore.Storable(strings.Join(strings.Fields(cause.Error()), " "), maxErrorBytes)
 	if len(text) > maxErrorBytes {
 		text = strings.ToValidUTF8(text[:maxErrorBytes], "")
 	}

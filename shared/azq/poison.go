@@ -10,7 +10,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"github.com/cutroom/cutroom/shared/azstore"
-	"github.com/cutroom/cutroom/shared/azstore/storable"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
 
@@ -97,7 +96,7 @@ func (l *Lease) setAside(ctx context.Context, text, reason string) error {
 		CopyMessageID: before.CopyMessageID, CopyReceipt: before.CopyReceipt, RedrivingSince: before.RedrivingSince,
 	}
 	for _, text := range []*string{&row.Reason, &row.History, &row.ItemID, &row.Kind, &row.Subject} {
-		*text = storable.Text(*text, maxProperty)
+		*text = azstore.Storable(*text, maxProperty)
 	}
 	var etag string
 	err = q.creating(ctx, func() (err error) {

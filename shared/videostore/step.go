@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azstore/storable"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -69,12 +69,12 @@ func (s Step) row() tablestore.Entity {
 // maxDetail is how much of a failure's text is kept, in UTF-16 units.
 const maxDetail = 2000
 
-// stored is a failure as rows hold it: see package storable.
+// stored is a failure as rows hold it: see azstore.Storable.
 func stored(failure *video.Failure) *video.Failure {
 	if failure == nil {
 		return nil
 	}
-	return &video.Failure{Code: failure.Code, Detail: storable.Text(failure.Detail, maxDetail)}
+	return &video.Failure{Code: failure.Code, Detail: azstore.Storable(failure.Detail, maxDetail)}
 }
 
 // errNoStep says that a step has no row: it was neither claimed nor requested.

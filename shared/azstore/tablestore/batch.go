@@ -13,6 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/internal/batch"
 )
 
 // OpKind is what an operation of a transaction does to its row.
@@ -82,7 +83,7 @@ func (op Op) String() string {
 
 // failedOp is the index of the operation that failed, or −1 when the service did not say.
 func failedOp(ops []Op, err error) int {
-	reply, inside := azstore.BatchFailure(err)
+	reply, inside := batch.Failure(err)
 	switch {
 	case !inside:
 	case len(ops) == 1:
@@ -140,7 +141,7 @@ func actionOf(op Op, writeID string) (aztables.TransactionAction, error) {
 }
 
 func replyETags(reply *http.Response, n int) ([]string, error) {
-	replies, err := azstore.BatchReplies(reply)
+	replies, err := batch.Replies(reply)
 	if err != nil {
 		return nil, fmt.Errorf("table transaction: done, but its reply is unreadable: %w", err)
 	}

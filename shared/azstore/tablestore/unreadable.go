@@ -14,7 +14,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"github.com/cutroom/cutroom/shared/azstore"
-	"github.com/cutroom/cutroom/shared/azstore/storable"
 )
 
 // ErrUnreadable says that a row is there and is not what its reader wants: it is
@@ -27,7 +26,8 @@ var ErrUnreadable = errors.New("row cannot be read")
 //	RowKey        hash of the row's keys
 //	              Partition, Row, Version (its ETag), Reason, SeenAt
 //
-// Rows are written only when something is broken.
+// Rows are written only when something is broken, and only where the table exists: see
+// azstore.Account.Ensure.
 const UnreadableTable = "unreadable"
 
 const (
@@ -77,9 +77,10 @@ func (t *Table) report(ctx context.Context, row Entity, cause error) {
 	slog.ErrorContext(ctx, "a row cannot be read", "table", t.base, "partition", row.PartitionKey, "row", row.RowKey, "reason", cause)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteWithin)
 	defer cancel()
-	if err := OpenUnreadable(t.account).note(ctx, t.base, row, cause); err != nil {
+	err := OpenUnreadable(t.account).note(ctx, t.base, row, cause)
+	if err != nil && !azstore.HasCode(err, aztables.TableNotFound) { // a program without the table wants no notes
 		t.reported.Delete(version) // the next reader tries again
-		slog.WarnContext(ctx, "operators are not shown a row that cannot be read", "error", err)
+		slog.WarnContext(ctx, "a row that cannot be read is not noted", "error", err)
 	}
 }
 
@@ -105,7 +106,7 @@ func OpenUnreadable(a *azstore.Account) *UnreadableRows {
 func (u *UnreadableRows) note(ctx context.Context, table string, row Entity, cause error) error {
 	sum := sha256.Sum256([]byte(row.PartitionKey + "\x00" + row.RowKey))
 	_, err := u.notes.Upsert(ctx, Entity{PartitionKey: table, RowKey: hex.EncodeToString(sum[:16]), Props: Props(Unreadable{
-		PartitionKey: row.PartitionKey, RowKey: row.RowKey, ETag: row.ETag, Reason: storable.Text(cause.Error(), maxReason), SeenAt: time.Now(),
+		PartitionKey: row.PartitionKey, RowKey: row.RowKey, ETag: row.ETag, Reason: azstore.Storable(cause.Error(), maxReason), SeenAt: time.Now(),
 	})})
 	return err
 }

@@ -161,3 +161,29 @@ func TestUnreadableRows(t *testing.T) {
 		}
 	}
 }
+
+// A program that has not made the table of notes is told of each version in its log, once.
+func TestUnreadableWithoutItsTable(t *testing.T) {
+	t.Parallel()
+	a := azuritetest.Account(t)
+	if err := a.Ensure(t.Context(), nil, nil, []string{"rows"}); err != nil {
+		t.Fatal(err)
+	}
+	table := tablestore.New(a, "rows")
+	if _, err := table.Insert(t.Context(), row("p", "1", map[string]any{"N": "damaged"})); err != nil {
+		t.Fatal(err)
+	}
+	ctx, counter := azstore.WithCounter(t.Context())
+	for range 3 {
+		rows, err := table.First(ctx, tablestore.Query{PartitionKey: "p", Read: func(e tablestore.Entity) error {
+			_ = e.Int("N")
+			return nil
+		}}, 10)
+		if err != nil || len(rows) != 0 {
+			t.Errorf("%d rows, %v; want none", len(rows), err)
+		}
+	}
+	if counter.Requests() != 3+1 {
+		t.Errorf("%v, want 3 queries and one try to note the row", counter.Counts())
+	}
+}

@@ -1,7 +1,4 @@
-// Package storable bounds and cleans the text of errors before it is stored. A record of a failure must
-// not be able to fail: an error's text may come from a stranger's server, in any encoding
-// and of any length, and a row or a message that refuses it is delivered for ever.
-package storable
+package azstore
 
 import (
 	"strings"
@@ -9,12 +6,15 @@ import (
 	"unicode/utf16"
 )
 
-// Text returns text as rows, messages and logs hold it: valid UTF-8, without characters that
+// Storable returns text as rows, messages and logs hold it: valid UTF-8, without characters that
 // XML cannot carry, and at most units UTF-16 code units long, of which a string property
 // of a table holds 32,768
 // (https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model).
 // What is not so is replaced by U+FFFD; what is cut off ends with "…".
-func Text(text string, units int) string {
+//
+// A record of a failure must not be able to fail: an error's text may come from a stranger's
+// server, and a row or a message that refuses it is delivered for ever.
+func Storable(text string, units int) string {
 	var out strings.Builder
 	used := 0
 	for _, r := range text { // a byte that is no UTF-8 comes as U+FFFD

@@ -1,4 +1,4 @@
-package storable_test
+package azstore_test
 
 import (
 	"encoding/json"
@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/cutroom/cutroom/shared/azstore/storable"
+	"github.com/cutroom/cutroom/shared/azstore"
 )
 
 // Any bytes become a text that a row, a message and JSON give back as it is.
@@ -19,11 +19,11 @@ func TestAnyTextIsStorable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		raw := string(rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "bytes")) + rapid.String().Draw(t, "text")
 		units := rapid.IntRange(2, 400).Draw(t, "units")
-		text := storable.Text(raw, units)
+		text := azstore.Storable(raw, units)
 		if !utf8.ValidString(text) || len(utf16.Encode([]rune(text))) > units {
 			t.Fatalf("%q is not valid, or longer than %d", text, units)
 		}
-		if again := storable.Text(text, units+1); again != text {
+		if again := azstore.Storable(text, units+1); again != text {
 			t.Fatalf("%q became %q", text, again)
 		}
 		var back string
@@ -36,7 +36,7 @@ func TestAnyTextIsStorable(t *testing.T) {
 	})
 }
 
-func TestText(t *testing.T) {
+func TestStorable(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"plain":          "plain",
@@ -47,11 +47,11 @@ func TestText(t *testing.T) {
 		"two\nlines\r\n": "two\nlines…",
 		"\uFFFE":         "\uFFFD",
 	} {
-		if got := storable.Text(text, 10); got != want {
+		if got := azstore.Storable(text, 10); got != want {
 			t.Errorf("Text(%q) = %q, want %q", text, got, want)
 		}
 	}
-	if long := strings.Repeat("x", 100_000); len(utf16.Encode([]rune(storable.Text(long, 32_000)))) > 32_000 {
+	if long := strings.Repeat("x", 100_000); len(utf16.Encode([]rune(azstore.Storable(long, 32_000)))) > 32_000 {
 		t.Error("it is too long")
 	}
 }
