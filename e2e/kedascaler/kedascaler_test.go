@@ -110,7 +110,7 @@ func fillAll(ctx context.Context, queues *azq.Client) error {
 	for _, f := range fills {
 		lane := azq.LaneName(f.queue, f.lane)
 		for i := range f.visible + f.hid {
-			item := azq.Item{ID: fmt.Sprintf("%s-%d", lane, i), Kind: "probe", Subject: "none"}
+			item := azq.Item{ID: fmt.Sprintf("%s-%d", lane, i), Kind: "probe", Version: 1, Subject: "none"}
 			if err := queues.SendItem(ctx, lane, item, 0); err != nil {
 				return err
 			}

@@ -40,7 +40,7 @@ func TestQueuesAreSeenWhole(t *testing.T) {
 	}
 	send := func(queue string, n int) {
 		for range n {
-			azqtest.Send(t, queues, queue, azq.Item{ID: "i", Kind: "work", Subject: "s"})
+			azqtest.Send(t, queues, queue, azq.Item{ID: "i", Kind: "work", Version: 1, Subject: "s"})
 		}
 	}
 	send("jobs", 40)
