@@ -89,7 +89,9 @@ func (c *Client) Run(ctx context.Context) error {
 		return err
 	}
 	if !c.ensured.Load() {
-		if err := c.Ensure(ctx); err != nil && ctx.Err() == nil {
+		if err := c.Ensure(ctx); repeatable(err) { // what is missing is made when it is first asked for
+			c.options.Log.Warn("queues could not be created yet", "error", azstore.Brief(err))
+		} else if err != nil && ctx.Err() == nil {
 			return err
 		}
 	}

@@ -256,7 +256,7 @@ func IsMissing(err error) bool { return azstore.HasCode(err, queueerror.QueueNot
 
 // repeatable reports whether a request may succeed when it is sent again.
 func repeatable(err error) bool {
-	if errors.Is(err, context.Canceled) {
+	if err == nil || errors.Is(err, context.Canceled) {
 		return false
 	}
 	status, _, _ := azstore.Describe(err)

@@ -381,3 +381,53 @@ func TestStatsDoNotWaitForARenewal(t *testing.T) {
 		t.Error("a new item waits for another one's renewal")
 	}
 }
+
+// A worker that starts while storage is away begins when storage is back.
+func TestRunBeginsWhenStorageIsBack(t *testing.T) {
+	t.Parallel()
+	same := azuritetest.Account(t)
+	var refused atomic.Int32
+	var back atomic.Bool
+	away := &inject.Transport{Choose: func(*http.Request) inject.Fault {
+		if back.Load() {
+			return inject.None
+		}
+		refused.Add(1)
+		return inject.Reset
+	}}
+	a := azuritetest.AccountWith(t, func(c *azstore.Config) {
+		c.Prefix, c.Transport, c.Retry = same.Prefix(), away, azstore.Retry{Strategy: azstore.NoRetry}
+	})
+	done := make(chan string, 1)
+	client := azq.Open(a, azq.Options{Log: quiet, Handlers: map[string]azq.Handler{"letter": azq.HandlerFunc(func(_ context.Context, job *azq.RawJob) error {
+		done <- job.Item.ID
+		return nil
+	})}})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- client.Run(ctx) }()
+	azuritetest.Eventually(t, 20*time.Second, func() error {
+		if refused.Load() < 3 {
+			return errors.New("it has hardly asked")
+		}
+		return nil
+	})
+	back.Store(true)
+	producer := azqtest.Open(t, same, azq.Spec{Name: "default"})
+	item, err := azq.NewItem("letter", "", "welcome", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	azqtest.Send(t, producer, "default", item)
+	select {
+	case <-done:
+	case err := <-ended:
+		t.Fatalf("Run ended: %v", err)
+	case <-time.After(40 * time.Second):
+		t.Fatal("the item is not worked on")
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
