@@ -165,16 +165,29 @@ process.on("SIGTERM", () => {
   draining = true;
   work?.abort("draining");
 });
+
+// isPaused reads the queue's metadata now and then: an operator has paused the queue (paused).
+let [paused, looked] = [false, 0];
+async function isPaused() {
+  if (Date.now() - looked > Math.min(pause, 15) * 1000) {
+    const { metadata } = await queue.getProperties();
+    [paused, looked] = [metadata?.paused === "true", Date.now()];
+  }
+  return paused;
+}
+
+async function receive() {
+  if (await isPaused()) return undefined;
+  const until = Date.now() + visibility * 1000; // counted from before the request
+  const [message] = (await queue.receiveMessages({ visibilityTimeout: visibility })).receivedMessageItems;
+  if (!message) return undefined;
+  const messageText = message.messageText.replaceAll("&#xD;\n", "\r\n"); // npm's library leaves it as it is in XML
+  return { ...message, messageText, until };
+}
+
 for (let idle = 100; !draining; ) {
-  const asked = Date.now();
-  const [message] = await queue.receiveMessages({ visibilityTimeout: visibility }).then(
-    (answer) => answer.receivedMessageItems,
-    (error) => [void console.error("receive", error.code ?? error)],
-  );
+  const message = await receive().catch((error) => console.error("receive", error.code ?? error));
   idle = message ? 100 : Math.min(idle * 1.5, 1000);
-  if (message) {
-    message.until = asked + visibility * 1000;
-    message.messageText = message.messageText.replaceAll("&#xD;\n", "\r\n"); // npm's library leaves it as it is in XML
-    await handle(message).catch((error) => console.error(message.messageId, error.code ?? error)); // it comes again
-  } else if (!draining) await sleep(idle);
+  if (message) await handle(message).catch((error) => console.error(message.messageId, error.code ?? error)); // it comes again
+  else if (!draining) await sleep(idle);
 }

@@ -99,11 +99,11 @@ func (p *program) stop(t *testing.T, how os.Signal) {
 }
 
 // node starts worker.mjs on the queue.
-func node(t *testing.T, a *azstore.Account) *program {
+func node(t *testing.T, a *azstore.Account, env ...string) *program {
 	t.Helper()
 	installed(t)
-	env := []string{"AZQ_PREFIX=" + a.Prefix(), "AZQ_QUEUE=" + queue, "AZQ_PAUSE=1", "AZQ_MAX_FAILURES=50"}
-	return start(t, env, "node", "worker.mjs")
+	settings := []string{"AZQ_PREFIX=" + a.Prefix(), "AZQ_QUEUE=" + queue, "AZQ_PAUSE=1", "AZQ_MAX_FAILURES=50"}
+	return start(t, append(settings, env...), "node", "worker.mjs")
 }
 
 // installed wants Node's libraries.
@@ -205,4 +205,34 @@ func TestForeignWorkerAndOursShareAQueue(t *testing.T) {
 		}
 	}
 	t.Logf("%d items: %d here, %d there", sent, len(ours.IDs()), len(foreign.output()))
+}
+
+// What Node puts aside, our operations list and send again.
+func TestPoisonOfTheForeignWorkerIsRedriven(t *testing.T) {
+	t.Parallel()
+	a := azuritetest.Account(t)
+	queues := azqtest.Open(t, a, spec)
+	text := `{"id":"failing","specversion":"1.0","type":"azq.work.greet.v1","subject":"people","data":{"name":""}}`
+	azqtest.SendText(t, a, queue, text)
+	foreign := node(t, a, "AZQ_MAX_FAILURES=1")
+	aside := azqtest.WaitPoison(t, queues, 1)[0]
+	if aside.ItemID != "failing" || aside.Subject != "people" || aside.Failures != 1 || aside.DequeueCount != 1 ||
+		aside.PoisonedAt.Before(aside.Inserted) || aside.Inserted.IsZero() || !strings.Contains(aside.Reason, "no name") {
+		t.Errorf("the row is %+v", aside)
+	}
+	foreign.says(t, "poison failing")
+	foreign.stop(t, syscall.SIGTERM)
+	if _, err := queues.Redrive(t.Context(), aside.ID); err != nil {
+		t.Fatal(err)
+	}
+	copies, err := a.Queue(azq.PoisonName(queue)).GetProperties(t.Context(), nil)
+	if err != nil || *copies.ApproximateMessagesCount != 0 {
+		t.Errorf("%v copies are left in the poison queue, %v", copies.ApproximateMessagesCount, err)
+	}
+	var ours azqtest.Recorder
+	azqtest.Start(t, queues, map[string]azq.Handler{"greet": &ours, "paint": &ours})
+	azqtest.WaitEmpty(t, queues.Queue(queue))
+	if !slices.Equal(ours.IDs(), []string{"failing"}) {
+		t.Errorf("our worker got %q", ours.IDs())
+	}
 }

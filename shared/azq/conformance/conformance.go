@@ -11,7 +11,8 @@
 //	AZQ_PREFIX                       begins the names of queues, tables and containers
 //	AZQ_QUEUE                        the queue; "<queue>-poison", "poison" and "claims" are beside it
 //	AZQ_VISIBILITY                   the visibility timeout to ask for, in seconds
-//	AZQ_PAUSE                        until a message that went back, or failed, comes again, in seconds
+//	AZQ_PAUSE                        until a message that went back, or failed, comes again, and
+//	                                 between two looks at the queue's metadata, in seconds
 //	AZQ_MAX_FAILURES                 the limit of failed attempts
 //
 // It has a handler for one kind, "azq.work.greet.v1". Its data is {"name": text, "seconds":
@@ -66,6 +67,7 @@ var Rules = []Rule{
 	{"lease", "no other worker gets the message while its work goes on"},
 	{"stale", "a worker that comes too late leaves the message alone, and goes on with the next"},
 	{"claims", "the data of a claim check is fetched, but not another subject's"},
+	{"paused", "nothing is received from a paused queue, until it is resumed"},
 	{"drain", "SIGTERM gives unfinished work back at once, counted as a release, and ends the worker"},
 	{"killed", "the work of a killed worker is done by the next"},
 }

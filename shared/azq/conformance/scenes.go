@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
@@ -29,6 +28,7 @@ func (w Worker) scenes() []scene {
 		{"lease", "lease done", leaseScene},
 		{"stale", "stale", staleScene},
 		{"killed", "killed", killedScene},
+		{"paused", "paused", pausedScene},
 		{"drain", "drain keeps", drainScene},
 		{"failures", "failures poison keeps", failuresScene},
 		{"back", "back keeps", backScene},
@@ -65,14 +65,17 @@ const unnamed = `{"name":"","note":1.50}`
 func textsScene(s *stage) {
 	s.limit = 1
 	forms := map[string]func(string) string{
-		"JSON in several lines":   func(text string) string { return strings.Replace(text, ",", ",\r\n", 1) },
-		"plain JSON":              func(text string) string { return text },
-		"a mark before JSON":      func(text string) string { return "\uFEFF" + text },
-		"base64":                  encode,
-		"a mark in base64":        func(text string) string { return encode("\uFEFF" + text) },
-		"base64 of addresses":     func(text string) string { return base64.URLEncoding.EncodeToString([]byte(text)) },
-		"base64 without padding":  func(text string) string { return base64.RawStdEncoding.EncodeToString([]byte(text)) },
-		"base64 in several lines": func(text string) string { text = encode(text); return text[:40] + "\r\n" + text[40:] },
+		"JSON in several lines":  func(text string) string { return strings.Replace(text, ",", ",\r\n", 1) },
+		"plain JSON":             func(text string) string { return text },
+		"a mark before JSON":     func(text string) string { return "\uFEFF" + text },
+		"base64":                 encode,
+		"a mark in base64":       func(text string) string { return encode("\uFEFF" + text) },
+		"base64 of addresses":    func(text string) string { return base64.URLEncoding.EncodeToString([]byte(text)) },
+		"base64 without padding": func(text string) string { return base64.RawStdEncoding.EncodeToString([]byte(text)) },
+		"base64 in several lines": func(text string) string {
+			text = encode(text)
+			return text[:40] + "\r\n" + text[40:]
+		},
 	}
 	sent := map[string]string{} // by message id
 	for _, form := range slices.Sorted(maps.Keys(forms)) {
@@ -123,6 +126,7 @@ func failuresScene(s *stage) {
 	switch {
 	case !done:
 		s.breaks("failures", "the item is still in the queue after %v", took.Round(time.Second))
+		s.breaks("poison", "the item was never put aside")
 		return
 	case len(copies) != 1 || len(found.text) > 0 && *copies[0].MessageText != string(found.text):
 		s.breaks("poison", "%d messages in the poison queue, want one, with the text of the row", len(copies))
@@ -164,30 +168,32 @@ func (s *stage) same(rule string, item azq.Item, data string) {
 // malformedScene sends what no attempt can change.
 func malformedScene(s *stage) {
 	good := greeting("item", `{"name":"Ada"}`)
-	texts := map[string]string{}
-	for _, text := range []string{
-		"neither JSON nor base64!",
-		encode(good[:len(good)-9]),
-		encode(strings.Replace(good, `"1.0"`, `"zero"`, 1)),
-		encode(strings.Replace(good, "azq.work.greet.v1", "greet", 1)),
-		encode(strings.Replace(good, `"data"`, `"id":"other","data"`, 1)),
-		encode(strings.Replace(good, `"data"`, `"failures":"3","data"`, 1)),
-		encode(strings.Replace(good, `"id":"item",`, ``, 1)),
-	} {
-		texts[s.send(text)] = text
+	with := func(old, changed string) string { return encode(strings.Replace(good, old, changed, 1)) }
+	texts := map[string]string{
+		"no JSON and no base64":        "neither JSON nor base64!",
+		"JSON that is cut off":         encode(good[:len(good)-9]),
+		"a specversion in words":       with(`"1.0"`, `"one"`),
+		"a type of another form":       with("azq.work.greet.v1", "greet"),
+		"a member that is there twice": with(`"data"`, `"id":"other","data"`),
+		"a counter that is text":       with(`"data"`, `"failures":"3","data"`),
+		"no id":                        with(`"id":"item",`, ``),
+	}
+	ids := map[string]string{}
+	for what, text := range texts {
+		ids[what] = s.send(text)
 	}
 	s.start()
 	if !s.until(func() bool { return s.length() == 0 }) {
 		s.breaks("malformed", "%d of %d messages are left", s.length(), len(texts))
 	}
 	rows := s.rows()
-	for id, text := range texts {
+	for what, id := range ids {
 		switch r := rows[id]; {
 		case r.id == "":
-			s.breaks("malformed", "%.60q is no poison item", text)
-		case string(r.text) != text || r.dequeueCount != 1 || r.reason == "":
-			s.breaks("malformed", "%.60q is poison after %d deliveries because %q, with the text %.60q",
-				text, r.dequeueCount, r.reason, r.text)
+			s.breaks("malformed", "%s: there is no row of it", what)
+		case string(r.text) != texts[what] || r.dequeueCount != 1 || r.reason == "":
+			s.breaks("malformed", "%s: poison after %d deliveries because %q, with the text %.60q",
+				what, r.dequeueCount, r.reason, r.text)
 		}
 	}
 }
@@ -278,61 +284,6 @@ func crashesScene(s *stage) {
 	}
 }
 
-// leaseScene has work that is longer than the visibility timeout, and another consumer.
-func leaseScene(s *stage) {
-	work := 2 * s.lease
-	s.send(encode(slow("slow", int(work.Seconds()))))
-	s.start()
-	if !s.working() {
-		s.breaks("lease", "the worker has not received the message")
-		return
-	}
-	began := time.Now()
-	stolen := false
-	gone := s.until(func() bool {
-		stolen = s.take() != nil
-		return stolen || s.length() == 0
-	})
-	took := time.Since(began).Round(time.Second / 10)
-	switch {
-	case stolen && took < work:
-		s.breaks("lease", "another consumer got the message after %v, and the work takes %v", took, work)
-	case stolen || !gone:
-		s.breaks("done", "work of %v was not done after %v", work, took)
-	case took < work*8/10:
-		s.breaks("done", "the message is gone after %v, and its work takes %v", took, work)
-	}
-	s.untouched("lease")
-}
-
-// staleScene freezes the worker until another consumer has its message.
-func staleScene(s *stage) {
-	s.send(encode(slow("frozen", 2)))
-	s.start()
-	if !s.working() {
-		s.breaks("stale", "the worker has not received the message")
-		return
-	}
-	s.signal(syscall.SIGSTOP)
-	m := s.take()
-	s.until(func() bool {
-		if m == nil {
-			m = s.take()
-		}
-		return m != nil
-	})
-	s.signal(syscall.SIGCONT)
-	s.send(encode(slow("next", 0)))
-	if m == nil || !s.until(func() bool { return s.length() == 1 }) {
-		s.breaks("stale", "%d messages are in the queue, want the one that another consumer has", s.length())
-		return
-	}
-	if _, err := s.queue.DeleteMessage(s.ctx, *m.MessageID, *m.PopReceipt, nil); err != nil {
-		s.breaks("stale", "the message is not the other consumer's any more: %v", err)
-	}
-	s.untouched("stale")
-}
-
 // claimsScene sends data in a blob: of the item, of another subject, and of none.
 func claimsScene(s *stage) {
 	work := 3 * time.Second
@@ -360,67 +311,4 @@ func claimsScene(s *stage) {
 			s.breaks("claims", "%s: a claim check of %s is no poison item", id, dataref)
 		}
 	}
-}
-
-// drainScene stops the worker while it works.
-func drainScene(s *stage) {
-	s.lease = longLease
-	const data = `{"name":"Ada","seconds":600}`
-	s.send(encode(greeting("long", data)))
-	s.start()
-	if !s.working() {
-		s.breaks("drain", "the worker has not received the message")
-		return
-	}
-	asked := time.Now()
-	s.signal(syscall.SIGTERM)
-	m := s.take()
-	s.until(func() bool {
-		if m == nil {
-			m = s.take()
-		}
-		return m != nil || time.Since(asked) > longLease/2
-	})
-	if m == nil {
-		s.breaks("drain", "the message is not visible %v after SIGTERM", time.Since(asked).Round(time.Second))
-	} else if item, err := azq.DecodeItem(*m.MessageText); err != nil {
-		s.breaks("drain", "the message cannot be read any more: %q: %v", *m.MessageText, err)
-	} else {
-		if item.Releases != 1 || item.Failures > 0 || item.Unexplained(*m.DequeueCount) > 0 {
-			s.breaks("drain", "it was given back with %d releases, %d failures", item.Releases, item.Failures)
-		}
-		s.same("keeps", item, data)
-	}
-	if program := s.program; !s.ends() {
-		s.breaks("drain", "the program did not end")
-	} else if !program.cmd.ProcessState.Success() {
-		s.breaks("drain", "the program ended with %v: %s", program.cmd.ProcessState, program.tail())
-	}
-	s.untouched("drain")
-}
-
-// killedScene kills two workers while they work. The third has to do the work, all of it.
-func killedScene(s *stage) {
-	work := 3 * time.Second
-	s.send(encode(slow("orphan", int(work.Seconds()))))
-	for range 2 {
-		s.start()
-		if !s.working() {
-			s.breaks("killed", "the worker has not received the message")
-			return
-		}
-		s.kill()
-		if !s.until(func() bool { return len(s.peek(s.queue)) > 0 || s.length() == 0 }) || s.length() == 0 {
-			s.breaks("killed", "%d messages are in the queue, and none is visible after the worker was killed", s.length())
-			return
-		}
-	}
-	began := time.Now()
-	s.start()
-	gone := s.until(func() bool { return s.length() == 0 })
-	if took := time.Since(began); !gone || took < work*8/10 {
-		s.breaks("killed", "%d messages are left after %v, and the work takes %v",
-			s.length(), took.Round(time.Second/10), work)
-	}
-	s.untouched("killed")
 }

@@ -65,10 +65,10 @@ func (s *stage) send(text string) string {
 	return *sent.Messages[0].MessageID
 }
 
-// until asks every 50 ms until the answer is yes, and reports whether it was in time. It gives up
-// early when the worker has ended by itself.
+// until asks until the answer is yes, ever more rarely, and reports whether it was in time. It
+// gives up early when the worker has ended by itself.
 func (s *stage) until(right func() bool) bool {
-	for end := time.Now().Add(s.worker.Patience); s.err == nil && time.Now().Before(end); {
+	for began := time.Now(); s.err == nil && time.Since(began) < s.worker.Patience; {
 		over := s.program != nil && s.program.over()
 		if right() {
 			return s.err == nil
@@ -76,7 +76,7 @@ func (s *stage) until(right func() bool) bool {
 		if over {
 			return false
 		}
-		if sleep(s.ctx, 50*time.Millisecond) != nil {
+		if sleep(s.ctx, min(max(time.Since(began)/20, 20*time.Millisecond), 200*time.Millisecond)) != nil {
 			return !s.failed(s.ctx.Err())
 		}
 	}

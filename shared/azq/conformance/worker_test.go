@@ -64,7 +64,7 @@ func ours(ctx context.Context, s settings) {
 		Queues: []azq.Spec{{
 			Name: s.queue, Visibility: s.visibility, MaxFailures: s.limit, MaxIdlePoll: 200 * time.Millisecond,
 		}},
-		DeferPause: s.pause, FirstRetry: s.pause, MaxRetry: s.pause,
+		DeferPause: s.pause, FirstRetry: s.pause, MaxRetry: s.pause, RefreshPolicy: s.pause,
 		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	azq.Handle(client, greet)
@@ -116,6 +116,10 @@ func careless(ctx context.Context, s settings, mistake string) {
 		poison: s.account.Queue(azq.PoisonName(s.queue)), rows: s.account.Table(azq.PoisonTable),
 	}
 	for ctx.Err() == nil {
+		if w.paused() {
+			time.Sleep(100 * time.Millisecond)
+			continue
+		}
 		hidden := &azqueue.DequeueMessageOptions{VisibilityTimeout: new(int32(s.visibility.Seconds()))}
 		got := must(w.queue.DequeueMessage(context.Background(), hidden))
 		for _, m := range got.Messages {
@@ -125,6 +129,16 @@ func careless(ctx context.Context, s settings, mistake string) {
 			time.Sleep(100 * time.Millisecond)
 		}
 	}
+}
+
+func (w *plain) paused() bool {
+	got := must(w.queue.GetProperties(context.Background(), nil))
+	for name, value := range got.Metadata { // Go's HTTP client has changed the case of the name
+		if strings.EqualFold(name, "paused") {
+			return *value == "true" && w.mistake != "goes on"
+		}
+	}
+	return false
 }
 
 func (w *plain) work(ctx context.Context, m *azqueue.DequeuedMessage) {
