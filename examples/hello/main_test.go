@@ -2,9 +2,11 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"os"
 	"os/exec"
 	"testing"
+	"time"
 
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azq/azqtest"
@@ -21,8 +23,10 @@ func TestMain(m *testing.M) {
 
 func TestTheLetterIsSentAndHandled(t *testing.T) {
 	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
 	account := azuritetest.Account(t)
-	hello := exec.CommandContext(t.Context(), os.Args[0])
+	hello := exec.CommandContext(ctx, os.Args[0])
 	hello.Env = append(os.Environ(), "HELLO_MAIN=1", "HELLO_PREFIX="+account.Prefix(),
 		"AZURE_STORAGE_CONNECTION_STRING="+azuritetest.ConnectionString(t))
 	hello.Stderr = os.Stderr

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 )
@@ -13,8 +15,10 @@ func TestMain(m *testing.M) { azuritetest.Main(m) }
 // The work takes more than twice the visibility timeout, and a second slot is free.
 func TestLongWorkRunsOnce(t *testing.T) {
 	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
 	var got, want strings.Builder
-	if err := run(t.Context(), azuritetest.Account(t), &got); err != nil {
+	if err := run(ctx, azuritetest.Account(t), &got); err != nil {
 		t.Fatal(err)
 	}
 	for page := range 14 {

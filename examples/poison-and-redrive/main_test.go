@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 )
@@ -11,8 +13,10 @@ func TestMain(m *testing.M) { azuritetest.Main(m) }
 
 func TestThePoisonedLetterArrivesWhenItIsRedriven(t *testing.T) {
 	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
 	var out strings.Builder
-	if err := run(t.Context(), azuritetest.Account(t), &out); err != nil {
+	if err := run(ctx, azuritetest.Account(t), &out); err != nil {
 		t.Fatal(err)
 	}
 	want := "retried there is no Elm Street\npoisoned there is no Elm Street\ndone <nil>\n"
