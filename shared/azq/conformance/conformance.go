@@ -3,7 +3,7 @@
 // freezes and kills it, and looks from outside: at the queue, the poison queue and the poison
 // table. It believes nothing that the program says.
 //
-//	AZURE_STORAGE_CONNECTION_STRING=… go run github.com/cutroom/cutroom/shared/azq/cmd/conformance node worker.mjs
+//	AZURE_STORAGE_CONNECTION_STRING=… go run github.com/cutroom/cutroom/shared/azq/cmd/conformance@v0.1.0 node worker.mjs
 //
 // The program reads its queue from the environment:
 //
