@@ -109,9 +109,7 @@ func loadConfig(getenv func(string) string) (config, error) {
 		DrainTimeout: env.Duration("WEBROLE_DRAIN_TIMEOUT", 20*time.Second, 0, 10*time.Minute),
 		Prices:       settings.Parse(&env, "WEBROLE_PRICES", price.Parse),
 		Lab:          settings.Parse(&env, "CUTROOM_LAB", labAddress),
-		Queues: settings.Parse(&env, "CUTROOM_VISIBILITY", func(text string) ([]azq.Spec, error) {
-			return azq.WithVisibility(workflow.Specs, text)
-		}),
+		Queues: settings.Parse(&env, "CUTROOM_VISIBILITY", workflow.WithVisibility),
 	}
 	// On loopback there is no load balancer that would have to notice.
 	delay := 5 * time.Second
@@ -259,7 +257,7 @@ func (c config) checkSignIn(bad func(name, format string, args ...any)) {
 // LogValue is what the log shows at the start: what is in force, without secrets.
 func (c config) LogValue() slog.Value {
 	return slog.GroupValue(
-		slog.Any("storage", c.Storage), slog.String("visibility", azq.Visibilities(c.Queues)),
+		slog.Any("storage", c.Storage), slog.String("visibility", workflow.Visibilities(c.Queues)),
 		slog.String("address", c.Addr), slog.String("admin", c.AdminAddr), slog.Bool("token", c.Token != ""), slog.Bool("anonymous", c.Anonymous), slog.Int("playbackKeys", len(c.Links.Keys)), slog.String("issuer", c.SignIn.Issuer),
 		slog.Any("hosts", c.Hosts), slog.Any("origins", c.Origins), slog.Any("rate", c.Rate), slog.Any("proxies", c.Proxies), slog.Bool("publicOps", c.PublicOps), slog.Any("opsFrom", c.OpsFrom), slog.Any("limits", c.Limits),
 		slog.Any("prices", c.Prices), slog.Any("scaling", c.Scaling),

@@ -84,9 +84,7 @@ func loadConfig(getenv func(string) string) (config, error) {
 	_, log := logging.New(io.Discard, getenv) // main has it
 	var storage, mode error
 	cfg.Storage, storage = azstore.ConfigFromEnv(getenv, "CUTROOM")
-	cfg.Queues = settings.Parse(&env, "CUTROOM_VISIBILITY", func(text string) ([]azq.Spec, error) {
-		return azq.WithVisibility(workflow.Specs, text)
-	})
+	cfg.Queues = settings.Parse(&env, "CUTROOM_VISIBILITY", workflow.WithVisibility)
 	cfg.Pools = settings.Parse(&env, "WORKERROLE_POOLS", parsePools)
 	cfg.Sandbox, mode = sandbox.ParseMode(env.Text("WORKERROLE_SANDBOX", string(sandbox.Try)))
 	env.Bad("WORKERROLE_SANDBOX", mode)
@@ -97,7 +95,7 @@ func loadConfig(getenv func(string) string) (config, error) {
 // LogValue is the configuration in force, without secrets, for the log.
 func (c config) LogValue() slog.Value {
 	return slog.GroupValue(
-		slog.Any("storage", c.Storage), slog.String("visibility", azq.Visibilities(c.Queues)),
+		slog.Any("storage", c.Storage), slog.String("visibility", workflow.Visibilities(c.Queues)),
 		slog.String("admin", c.AdminAddr), slog.Bool("token", c.AdminToken != ""), slog.Any("pools", c.Pools),
 		slog.String("ffmpeg", c.FFmpeg), slog.String("ffprobe", c.FFprobe), slog.String("scratch", c.Scratch), slog.Int64("scratchFree", c.ScratchFree), slog.String("sandbox", string(c.Sandbox)),
 		slog.Duration("reconcileInterval", c.ReconcileEvery), slog.Duration("reconcileGrace", c.ReconcileGrace),

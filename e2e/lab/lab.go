@@ -166,7 +166,7 @@ func (b *bench) attach(s *stack.Stack) error {
 	if err != nil {
 		return fmt.Errorf("open the lab: %w", err)
 	}
-	specs, err := azq.WithVisibility(workflow.Specs, s.Getenv("CUTROOM_VISIBILITY"))
+	specs, err := workflow.WithVisibility(s.Getenv("CUTROOM_VISIBILITY"))
 	if err != nil {
 		return fmt.Errorf("open the lab: %w", err)
 	}

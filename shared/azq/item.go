@@ -71,8 +71,8 @@ type Item struct {
 	LastError string `json:"lasterror,omitempty"` // of the latest failure
 	History   string `json:"history,omitempty"`   // the latest failures, oldest first, one line each: "<time> <worker> <error>"
 
-	unknown []member // as received
-	plain   bool     // it came as JSON, and not as base64
+	unknown []byte // members as received, each after a comma
+	plain   bool   // it came as JSON, and not as base64
 }
 
 // NewItem makes an item of version 1. Use the same id whenever the same work is asked for again,
@@ -135,18 +135,13 @@ func (i Item) Unexplained(dequeueCount int64) int {
 	return max(0, int(dequeueCount)-1-i.Failures-i.Releases-i.Snoozes)
 }
 
-// member is one name and value of the JSON object, the value as it was received.
-type member struct {
-	name  string
-	value json.RawMessage
-}
-
-// envelope is the members that this code knows, but for data, which keeps its bytes.
+// envelope is the members that this code knows.
 type envelope struct {
 	SpecVersion     string `json:"specversion"`
 	Type            string `json:"type"`
 	DataContentType string `json:"datacontenttype,omitempty"`
 	Item
+	Data json.RawMessage `json:"data,omitempty"` // when it is read; JSON appends it
 }
 
 // ours are the names of all members that this code knows.
@@ -181,14 +176,9 @@ func (i Item) JSON() ([]byte, error) {
 		return nil, fmt.Errorf("encode work item %s: %w", i.ID, err)
 	}
 	// snippet: unknown-members
-	more := i.unknown
+	text = slices.Concat(bytes.TrimSuffix(text, []byte("}")), i.unknown)
 	if len(i.Data) > 0 && i.DataRef == "" {
-		more = append(slices.Clip(more), member{"data", i.Data})
-	}
-	text = bytes.TrimSuffix(text, []byte("}"))
-	for _, m := range more {
-		name, _ := json.Marshal(m.name) // a string always encodes
-		text = slices.Concat(text, []byte(","), name, []byte(":"), m.value)
+		text = slices.Concat(text, []byte(`,"data":`), i.Data)
 	}
 	return append(text, '}'), nil
 	// end snippet
@@ -215,7 +205,7 @@ func DecodeItem(text string) (Item, error) {
 		return Item{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	// The version is read first: the other members may mean something else in another.
-	if err := checkVersion(known["specversion"]); err != nil {
+	if err := checkVersion(known); err != nil {
 		return Item{}, err
 	}
 	item, err := itemOf(known)
@@ -233,30 +223,33 @@ const byteOrderMark = "\uFEFF"
 // may have or leave out.
 var standardBase64 = strings.NewReplacer("-", "+", "_", "/", "=", "", "\r", "", "\n", "", " ", "")
 
-// splitObject cuts a JSON object into its members without touching their values.
-func splitObject(raw []byte) (known map[string]json.RawMessage, unknown []member, _ error) {
+// splitObject parts a JSON object into an object of the members that we know and the others,
+// without touching their values. The decoder would take "ID" for "id".
+func splitObject(raw []byte) (known, unknown []byte, _ error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
 		return nil, nil, fmt.Errorf("not a JSON object: %v", err)
 	}
-	known, seen := map[string]json.RawMessage{}, map[string]bool{}
+	seen := map[any]bool{}
 	for dec.More() {
-		t, err := dec.Token()
+		name, err := dec.Token()
 		if err != nil {
 			return nil, nil, fmt.Errorf("member name: %w", err)
 		}
-		m := member{name: t.(string)} // the decoder allows nothing else there
-		if seen[m.name] {
-			return nil, nil, fmt.Errorf("member %q is there twice", m.name) // readers could disagree on which one counts
+		if seen[name] {
+			return nil, nil, fmt.Errorf("member %q is there twice", name) // readers could disagree on which one counts
 		}
-		seen[m.name] = true
-		if err := dec.Decode(&m.value); err != nil {
-			return nil, nil, fmt.Errorf("member %q: %w", m.name, err)
+		seen[name] = true
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return nil, nil, fmt.Errorf("member %q: %w", name, err)
 		}
-		if slices.Contains(ours, m.name) {
-			known[m.name] = m.value
+		quoted, _ := json.Marshal(name) // a string always encodes
+		member := slices.Concat([]byte(","), quoted, []byte(":"), value)
+		if slices.Contains(ours, name.(string)) { // the decoder allows nothing else there
+			known = append(known, member...)
 		} else {
-			unknown = append(unknown, m)
+			unknown = append(unknown, member...)
 		}
 	}
 	if _, err := dec.Token(); err != nil {
@@ -265,31 +258,26 @@ func splitObject(raw []byte) (known map[string]json.RawMessage, unknown []member
 	if dec.More() {
 		return nil, nil, errors.New("text after the object")
 	}
-	return known, unknown, nil
+	return slices.Concat([]byte("{"), bytes.TrimPrefix(known, []byte(",")), []byte("}")), unknown, nil
 }
 
-func checkVersion(member json.RawMessage) error {
-	var version string
-	_ = json.Unmarshal(member, &version) // a wrong type leaves none
-	major, _, _ := strings.Cut(version, ".")
+func checkVersion(known []byte) error {
+	var e struct{ SpecVersion string }
+	_ = json.Unmarshal(known, &e) // a wrong type leaves none
+	major, _, _ := strings.Cut(e.SpecVersion, ".")
 	switch n, err := strconv.Atoi(major); {
 	case err != nil || n < 1:
-		return fmt.Errorf("%w: specversion %q", ErrMalformed, version)
+		return fmt.Errorf("%w: specversion %q", ErrMalformed, e.SpecVersion)
 	case n > 1:
-		return fmt.Errorf("%w: CloudEvents %q", ErrNewerVersion, version)
+		return fmt.Errorf("%w: CloudEvents %q", ErrNewerVersion, e.SpecVersion)
 	}
 	return nil
 }
 
-// itemOf reads the members that we know. Others are left out of what the decoder sees,
-// because it would take "ID" for "id".
-func itemOf(known map[string]json.RawMessage) (Item, error) {
+// itemOf reads the members that we know.
+func itemOf(known []byte) (Item, error) {
 	var e envelope
-	text, err := json.Marshal(known)
-	if err == nil {
-		err = json.Unmarshal(text, &e)
-	}
-	if err != nil {
+	if err := json.Unmarshal(known, &e); err != nil {
 		return Item{}, err
 	}
 	match := typeName.FindStringSubmatch(e.Type)
@@ -305,7 +293,7 @@ func itemOf(known map[string]json.RawMessage) (Item, error) {
 		}
 	}
 	item := e.Item
-	item.Namespace, item.Kind, item.Data = match[1], match[2], known["data"]
+	item.Namespace, item.Kind, item.Data = match[1], match[2], e.Data
 	item.Version, _ = strconv.Atoi(match[3]) // the pattern allows digits only
 	return item, nil
 }

@@ -2,12 +2,7 @@ package azq
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
-	"unicode"
 )
 
 // Spec declares a queue. Work that takes much longer or shorter than other work
@@ -78,51 +73,6 @@ func namesOf(specs []Spec) []string {
 		}
 	}
 	return names
-}
-
-// WithVisibility returns specs with other visibility timeouts. The text, which
-// the roles read from CUTROOM_VISIBILITY, is a list of queue=duration:
-//
-//	encode-high=5s,encode-low=1m,*=10s
-//
-// "*" is every queue that the text does not name. Durations are whole seconds from 1s to
-// 168h. An empty text changes nothing. One error reports all mistakes.
-func WithVisibility(specs []Spec, text string) ([]Spec, error) {
-	changed := slices.Clone(specs)
-	parts := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
-	slices.Sort(parts) // "*" comes before every name
-	var problems []error
-	for _, part := range parts {
-		name, value, found := strings.Cut(part, "=")
-		d, err := time.ParseDuration(value)
-		known := name == "*"
-		for i := range changed {
-			if name == "*" || changed[i].Name == name {
-				changed[i].Visibility, known = d, true
-			}
-		}
-		switch {
-		case !found:
-			problems = append(problems, fmt.Errorf("%q is not queue=duration", part))
-		case !known:
-			problems = append(problems, fmt.Errorf("there is no queue %q", name))
-		case err != nil, d < minVisibility, d > maxVisibility, d%time.Second != 0:
-			problems = append(problems, fmt.Errorf("%q of queue %s is not whole seconds from %v to %v", value, name, minVisibility, maxVisibility))
-		}
-	}
-	if err := errors.Join(problems...); err != nil {
-		return nil, fmt.Errorf("visibility: %w", err)
-	}
-	return changed, nil
-}
-
-// Visibilities lists the timeouts of specs the way WithVisibility reads them.
-func Visibilities(specs []Spec) string {
-	list := make([]string, len(specs))
-	for i, s := range specs {
-		list[i] = s.Name + "=" + s.Visibility.String()
-	}
-	return strings.Join(list, ",")
 }
 
 // What the service accepts as the visibility of a received message:

@@ -1,9 +1,13 @@
 package workflow
 
 import (
+	"errors"
+	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/cutroom/cutroom/shared/azq"
 )
@@ -39,7 +43,7 @@ func Pools() map[string]int { return map[string]int{Light: 4, Heavy: runtime.GOM
 const ItemVersion = 1
 
 // Specs is the one place to add a queue. Treat it as read-only;
-// azq.WithVisibility returns changed copies.
+// WithVisibility returns changed copies.
 var Specs = travelling([]azq.Spec{
 	{Name: Probe, Pool: Light, Laned: true, Visibility: 60 * time.Second, Typical: time.Second, Weight: 12, Urgent: true, MaxIdlePoll: 500 * time.Millisecond},
 	{Name: EncodeFirst, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Typical: 2 * time.Second, Weight: 12, Urgent: true, MaxIdlePoll: time.Second},
@@ -52,6 +56,45 @@ var Specs = travelling([]azq.Spec{
 	{Name: Index, Pool: Light, Visibility: 30 * time.Second, Typical: 300 * time.Millisecond, Weight: 2},
 	{Name: Purge, Pool: Light, Visibility: 60 * time.Second, Typical: 500 * time.Millisecond, Weight: 1},
 })
+
+// longestVisibility is what the service accepts at most:
+// https://learn.microsoft.com/rest/api/storageservices/get-messages
+const longestVisibility = 7 * 24 * time.Hour
+
+// WithVisibility returns Specs with the visibility timeouts of CUTROOM_VISIBILITY, a list of
+// queue=duration in whole seconds: "encode-high=5s,*=10s". "*" is every queue that the list
+// does not name. One error reports all mistakes.
+func WithVisibility(list string) ([]azq.Spec, error) {
+	changed := slices.Clone(Specs)
+	parts := strings.FieldsFunc(list, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+	slices.Sort(parts) // "*" comes before every name
+	var problems []error
+	for _, part := range parts {
+		name, value, _ := strings.Cut(part, "=")
+		d, err := time.ParseDuration(value)
+		known := name == "*"
+		for i := range changed {
+			if name == "*" || changed[i].Name == name {
+				changed[i].Visibility, known = d, true
+			}
+		}
+		if !known {
+			problems = append(problems, fmt.Errorf("there is no queue %q", name))
+		} else if err != nil || d < time.Second || d > longestVisibility || d%time.Second != 0 {
+			problems = append(problems, fmt.Errorf("%q is not queue=duration, in whole seconds from 1s to %v", part, longestVisibility))
+		}
+	}
+	return changed, errors.Join(problems...)
+}
+
+// Visibilities lists the timeouts of specs the way WithVisibility reads them.
+func Visibilities(specs []azq.Spec) string {
+	list := make([]string, len(specs))
+	for i, s := range specs {
+		list[i] = s.Name + "=" + s.Visibility.String()
+	}
+	return strings.Join(list, ",")
+}
 
 // Niceness is how far the programs of a queue's items step back on the processor, as nice(1)
 // counts: not at all for what a viewer waits for, a little for the rest of what is short, and
