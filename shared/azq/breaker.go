@@ -32,11 +32,9 @@ const probeTimeout = 15 * time.Second // a machine may be slow without being sic
 // In a row means that no item of a step that met the trouble was done in between. (Why not a
 // library: docs/decisions/0024-dependency-failures-open-a-circuit-breaker.md.)
 type breakers struct {
-	opensAfter      int // troubles in a row
-	pause, maxPause time.Duration
-	probes          map[string]func(context.Context) error
-	log             *slog.Logger
-	tell            func(Event)
+	options Options
+	log     *slog.Logger
+	tell    func(Event)
 
 	mu     sync.Mutex
 	all    map[string]*breaker
@@ -56,11 +54,7 @@ type breaker struct {
 }
 
 func newBreakers(o Options, log *slog.Logger, tell func(Event)) *breakers {
-	b := &breakers{
-		opensAfter: o.OpensAfter, tell: tell,
-		pause: o.DependencyPause, maxPause: o.MaxDependencyPause, probes: o.Probes, log: log,
-		all: map[string]*breaker{},
-	}
+	b := &breakers{options: o, log: log, tell: tell, all: map[string]*breaker{}}
 	for dependency := range o.Probes {
 		b.find(dependency)
 	}
@@ -75,7 +69,7 @@ func (b *breakers) failed(dependency, step string, err error) {
 	k.Failures++
 	k.row++
 	k.steps[step] = true
-	if k.State == BreakerHalfOpen || k.State == BreakerClosed && k.row >= b.opensAfter {
+	if k.State == BreakerHalfOpen || k.State == BreakerClosed && k.row >= b.options.OpensAfter {
 		k.misled = k.misled || k.State == BreakerClosed && k.pause > 0
 		b.open(k, err)
 	}
@@ -129,7 +123,7 @@ func (b *breakers) retry(k *breaker) {
 	switch {
 	case err != nil:
 		b.open(k, err)
-	case b.probes[k.Dependency] == nil || k.misled:
+	case b.options.Probes[k.Dependency] == nil || k.misled:
 		k.State = BreakerHalfOpen
 	default:
 		b.close(k)
@@ -137,7 +131,7 @@ func (b *breakers) retry(k *breaker) {
 }
 
 func (b *breakers) probe(ctx context.Context, dependency string) error {
-	probe := b.probes[dependency]
+	probe := b.options.Probes[dependency]
 	if probe == nil {
 		return nil
 	}
@@ -148,7 +142,7 @@ func (b *breakers) probe(ctx context.Context, dependency string) error {
 
 // check probes the dependencies and returns the first that is in trouble, if any.
 func (b *breakers) check(ctx context.Context) (dependency string, err error) {
-	for _, dependency := range slices.Sorted(maps.Keys(b.probes)) {
+	for _, dependency := range slices.Sorted(maps.Keys(b.options.Probes)) {
 		if err := b.probe(ctx, dependency); err != nil {
 			return dependency, err
 		}
@@ -175,7 +169,7 @@ func (b *breakers) open(k *breaker, err error) {
 		b.tell(Event{Type: EventBreakerOpen, Dependency: k.Dependency, Err: err})
 	}
 	k.State = BreakerOpen
-	k.pause = min(max(2*k.pause, b.pause), b.maxPause)
+	k.pause = min(max(2*k.pause, b.options.DependencyPause), b.options.MaxDependencyPause)
 	pause := spread(k.pause)
 	b.retries.Go(func() {
 		select {
@@ -189,7 +183,7 @@ func (b *breakers) open(k *breaker, err error) {
 // close lets items be received again. Until an item of a step that met the trouble is
 // done, one more trouble opens the breaker at once and for longer.
 func (b *breakers) close(k *breaker) {
-	k.State, k.row = BreakerClosed, b.opensAfter-1
+	k.State, k.row = BreakerClosed, b.options.OpensAfter-1
 	b.log.Info("trouble is over: items are received", "dependency", k.Dependency, "lasted", time.Since(k.Since).Round(time.Millisecond))
 	k.Since, k.Reason = time.Time{}, ""
 }
@@ -201,7 +195,7 @@ func (b *breakers) limit(steps []string) int {
 	for dependency, k := range b.all {
 		met := k.met(steps)
 		switch {
-		case k.State == BreakerOpen && (met || b.probes[dependency] != nil), k.State == BreakerHalfOpen && met && b.trying:
+		case k.State == BreakerOpen && (met || b.options.Probes[dependency] != nil), k.State == BreakerHalfOpen && met && b.trying:
 			return 0
 		case k.State == BreakerHalfOpen && met:
 			limit = 1

@@ -76,6 +76,21 @@ func TestSendOptions(t *testing.T) {
 	}
 }
 
+// A queue that names no kinds gets what no other names, wherever it is in the list.
+func TestKindGoesToTheQueueThatNamesIt(t *testing.T) {
+	t.Parallel()
+	client := azq.Open(azuritetest.Account(t), brisk(t, azq.Spec{Name: "rest"}, azq.Spec{Name: "notes", Kinds: []string{"note"}}))
+	if err := client.Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Send(t.Context(), note{"a"}); err != nil {
+		t.Fatal(err)
+	}
+	if seen, err := client.Queue("notes").Peek(t.Context(), 1); err != nil || len(seen) != 1 {
+		t.Errorf("%d messages where the kind is named, %v", len(seen), err)
+	}
+}
+
 // Fair puts a customer who sends much into its own lanes: lane 0 stays short for others.
 func TestFairKeepsLaneZeroShort(t *testing.T) {
 	t.Parallel()

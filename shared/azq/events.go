@@ -40,17 +40,13 @@ type subscribers struct {
 // for which there is no room are dropped, so that a slow reader never delays work: stop ends
 // the subscription, closes the channel, and returns how many were dropped.
 func (c *Client) Subscribe(buffer int) (events <-chan Event, stop func() (dropped int64)) {
-	return c.events.add(buffer)
-}
-
-func (s *subscribers) add(buffer int) (<-chan Event, func() int64) {
-	channel, dropped := make(chan Event, max(buffer, 1)), new(int64)
+	s, channel, missed := &c.events, make(chan Event, max(buffer, 1)), new(int64)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all == nil {
 		s.all = map[chan Event]*int64{}
 	}
-	s.all[channel] = dropped
+	s.all[channel] = missed
 	return channel, func() int64 {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -58,7 +54,7 @@ func (s *subscribers) add(buffer int) (<-chan Event, func() int64) {
 			delete(s.all, channel)
 			close(channel)
 		}
-		return *dropped
+		return *missed
 	}
 }
 

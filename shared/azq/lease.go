@@ -1,7 +1,6 @@
 package azq
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,13 +113,13 @@ func (l *Lease) Renew(ctx context.Context) error { return l.Note(ctx, nil) }
 
 // Note is Renew with a change of the item, which stays in the message if the worker dies.
 func (l *Lease) Note(ctx context.Context, change func(*Item)) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	text, err := l.recorded(change)
-	if err == nil {
-		_, err = l.update(ctx, text, l.Visibility, 3)
-	}
-	return l.saying("renew", err)
+	return l.while("renew", func() error {
+		text, err := l.recorded(change)
+		if err == nil {
+			_, err = l.update(ctx, text, l.Visibility, 3)
+		}
+		return err
+	})
 }
 
 // HasRoom reports whether the message, perhaps another program's, has room for a change.
@@ -138,35 +137,39 @@ func (l *Lease) HasRoom(change func(*Item)) bool {
 // After the deadline it succeeds as long as no other worker has received the message.
 // [ErrLeaseLost] says that one did; it is counted for [Queue.Tune] (paper row Q16d).
 func (l *Lease) Complete(ctx context.Context) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.saying("complete", l.delete(ctx))
+	return l.while("complete", func() error { return l.delete(ctx) })
 }
 
 // Release makes the message visible again after delay; 0 is at once. The function
 // record, if not nil, writes the reason into the item (paper row Q6: unknown members stay).
 func (l *Lease) Release(ctx context.Context, delay time.Duration, record func(*Item)) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	text, err := l.recorded(record)
-	if err != nil || l.end != nil {
-		return l.saying("release", cmp.Or(err, l.end))
-	}
-	asked, err := l.update(ctx, text, delay, math.MaxInt)
-	if err == nil || asked > 1 && l.end != nil {
-		// Refused after an unanswered request: that request released the message, and
-		// perhaps another worker has it already.
-		l.end, err = errSettled, nil
-	}
-	return l.saying("release", err)
+	return l.while("release", func() error {
+		text, err := l.recorded(record)
+		if err != nil {
+			return err
+		}
+		asked, err := l.update(ctx, text, delay, math.MaxInt)
+		if err == nil || asked > 1 && l.end != nil {
+			// Refused after an unanswered request: that request released the message, and
+			// perhaps another worker has it already.
+			l.end, err = errSettled, nil
+		}
+		return err
+	})
 }
 
-// saying adds to an error what was done to which message.
-func (l *Lease) saying(action string, err error) error {
+// while calls act alone if the message is ours to settle, and adds to an error what was done.
+func (l *Lease) while(action string, act func() error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err := l.end
 	if err == nil {
-		return nil
+		err = act()
 	}
-	return fmt.Errorf("%s %s of queue %s: %w", action, l.MessageID, l.queue.spec.Name, err)
+	if err != nil {
+		return fmt.Errorf("%s %s of queue %s: %w", action, l.MessageID, l.queue.spec.Name, err)
+	}
+	return nil
 }
 
 // recorded returns the message's text with what record changed in the item, or the old text
@@ -197,9 +200,6 @@ func fitting(item Item) (string, error) {
 // request sends a request about the message until it is answered, at most some times, and
 // reports how often it was sent. The caller holds mu.
 func (l *Lease) request(ctx context.Context, most int, send func(context.Context) error) (asked int, err error) {
-	if l.end != nil {
-		return 0, l.end
-	}
 	// A request without an answer does not use up the time of the lease.
 	patience := min(max(l.Visibility/6, 500*time.Millisecond), 10*time.Second)
 	pause := min(max(l.Visibility/100, 20*time.Millisecond), 500*time.Millisecond)

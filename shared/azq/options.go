@@ -165,16 +165,20 @@ func (o Options) slots(pool string) (n int, known bool) {
 
 // carriedBy returns the kinds of a queue: those that it names, or else each that is handled
 // and that no queue names.
-func carriedBy(spec Spec, specs []Spec, handlers map[string]Handler) (kinds []string) {
+func carriedBy(spec Spec, specs []Spec, handlers map[string]Handler) []string {
 	if len(spec.Kinds) > 0 {
 		return spec.Kinds
 	}
-	for _, kind := range slices.Sorted(maps.Keys(handlers)) {
-		if !slices.ContainsFunc(specs, func(s Spec) bool { return slices.Contains(s.Kinds, kind) }) {
-			kinds = append(kinds, kind)
-		}
-	}
-	return kinds
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(handlers)), func(kind string) bool {
+		return !spec.carries(kind, specs)
+	})
+}
+
+// carries reports whether items of a kind belong into a queue: it names the kind, or else it
+// names none and no other queue names that one.
+func (s Spec) carries(kind string, specs []Spec) bool {
+	named := func(s Spec) bool { return slices.Contains(s.Kinds, kind) }
+	return named(s) || len(s.Kinds) == 0 && !slices.ContainsFunc(specs, named)
 }
 
 // retryDelay is the pause after the n-th failure.

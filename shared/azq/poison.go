@@ -68,19 +68,16 @@ const maxProperty = 32_000
 // <name>-poison, where other tools look for it, and deletes the message. After a
 // crash the next delivery repeats all three; the row remembers the copy.
 func (l *Lease) Poison(ctx context.Context, reason string, record func(*Item)) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.end != nil {
-		return l.saying("poison", l.end)
-	}
-	text, err := l.recorded(record)
-	if err == nil {
-		err = l.setAside(ctx, text, reason)
-	}
-	if err == nil {
-		err = l.delete(ctx)
-	}
-	return l.saying("poison", err)
+	return l.while("poison", func() error {
+		text, err := l.recorded(record)
+		if err == nil {
+			err = l.setAside(ctx, text, reason)
+		}
+		if err != nil {
+			return err
+		}
+		return l.delete(ctx)
+	})
 }
 
 func (l *Lease) setAside(ctx context.Context, text, reason string) error {

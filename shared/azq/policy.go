@@ -78,11 +78,7 @@ func (q *Queue) Paused() bool {
 
 // Visibility is the visibility timeout in force: the published value, or the declared
 // one when none was published. It makes no request.
-func (q *Queue) Visibility() time.Duration { return q.visibilityUnder(q.Policy()) }
-
-func (q *Queue) visibilityUnder(p Policy) time.Duration {
-	return cmp.Or(p.Visibility, q.spec.Visibility)
-}
+func (q *Queue) Visibility() time.Duration { return cmp.Or(q.Policy().Visibility, q.spec.Visibility) }
 
 // Pause stops every consumer of the queue from receiving, within its refresh of the
 // policy (15 s unless configured). [Queue.Resume] ends that. Items in progress are
@@ -294,7 +290,7 @@ func (q *Queue) Tune(ctx context.Context) error {
 	wanted := time.Duration(float64(judged) * factor)
 	wanted = min(max(wanted, q.spec.Visibility), max(maxTuned, judged))
 	return q.publish(ctx, func(p *Policy) {
-		if q.visibilityUnder(*p) == judged { // no other role was faster
+		if cmp.Or(p.Visibility, q.spec.Visibility) == judged { // no other role was faster
 			p.Visibility = time.Duration(seconds(wanted)) * time.Second
 		}
 	})

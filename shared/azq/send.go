@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/propagation"
@@ -80,7 +79,10 @@ func (c *Client) Send(ctx context.Context, data Payload, options ...SendOption) 
 		lane, _ := c.Lane(ctx, s.customer, q.spec.Urgent)
 		s.Queue = LaneName(s.Queue, lane)
 	}
-	return s.Item.ID, c.send(ctx, s.Outgoing)
+	if err := c.send(ctx, s.Outgoing); err != nil {
+		return "", err
+	}
+	return s.Item.ID, nil
 }
 
 // sendAtOnce is how many requests of [SendMany] are under way at once.
@@ -98,11 +100,7 @@ func SendMany[T Payload](ctx context.Context, c *Client, list []T, options func(
 			if options != nil {
 				chosen = options(data)
 			}
-			if id, err := c.Send(ctx, data, chosen...); err != nil {
-				errs[i] = err
-			} else {
-				ids[i] = id
-			}
+			ids[i], errs[i] = c.Send(ctx, data, chosen...)
 			return nil
 		})
 	}
@@ -128,7 +126,7 @@ func (qs *queues) send(ctx context.Context, out Outgoing) error {
 // carrier returns the queue of a name, or without a name the first that carries a kind.
 func (qs *queues) carrier(kind, name string) (*Queue, error) {
 	for _, spec := range qs.specs {
-		if spec.Name == name || name == "" && (len(spec.Kinds) == 0 || slices.Contains(spec.Kinds, kind)) {
+		if spec.Name == name || name == "" && spec.carries(kind, qs.specs) {
 			return qs.byName[spec.Name], nil
 		}
 	}
