@@ -109,7 +109,7 @@ func loadConfig(getenv func(string) string) (config, error) {
 		DrainTimeout: env.Duration("WEBROLE_DRAIN_TIMEOUT", 20*time.Second, 0, 10*time.Minute),
 		Prices:       settings.Parse(&env, "WEBROLE_PRICES", price.Parse),
 		Lab:          settings.Parse(&env, "CUTROOM_LAB", labAddress),
-		Queues: settings.Parse(&env, "CUTROOM_VISIBILITY", workflow.WithVisibility),
+		Queues:       settings.Parse(&env, "CUTROOM_VISIBILITY", workflow.WithVisibility),
 	}
 	// On loopback there is no load balancer that would have to notice.
 	delay := 5 * time.Second
