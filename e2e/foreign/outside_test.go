@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -75,11 +76,18 @@ func bringsOnly(t *testing.T, dir string, libraries ...string) {
 	t.Logf("%d packages", len(packages))
 }
 
-// A stranger's program takes azstore alone, and nothing else of the tree comes with it.
+// A stranger's program takes azstore alone, and nothing else of the tree comes with it. It has
+// the code of the README in it, too, which compiles.
 func TestAProgramTakesAzstore(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	dir := outside(t, read(t, "testdata/azstore/main.go"), "azstore")
+	code := regexp.MustCompile("(?s)```go\n(.*?)```").FindSubmatch(read(t, "../../shared/azstore/README.md"))
+	if code == nil {
+		t.Fatal("the README has no code")
+	}
+	readme := fmt.Sprintf("\nfunc readme(ctx context.Context, letter any, path string) (err error) {\n%s"+
+		"_, _, _ = ctx, etag, counter\nreturn err\n}\n", code[1])
+	dir := outside(t, append(read(t, "testdata/azstore/main.go"), readme...), "azstore")
 	bringsOnly(t, dir, "azstore")
 	letters := start(t, []string{"LETTERS_PREFIX=" + a.Prefix()}, filepath.Join(dir, "program"))
 	letters.says(t, "2026-12-24 true 3")
