@@ -10,7 +10,7 @@ replace (
 require (
 	github.com/alecthomas/kong v1.17.0
 	github.com/cutroom/cutroom/shared/azq v0.0.0-00010101000000-000000000000
-	github.com/cutroom/cutroom/shared/azstore v0.0.0-00010101000000-000000000000
+	github.com/cutroom/cutroom/shared/azstore v0.1.0
 )
 
 require (
