@@ -130,5 +130,8 @@ func (qs *queues) carrier(kind, name string) (*Queue, error) {
 			return qs.byName[spec.Name], nil
 		}
 	}
-	return nil, fmt.Errorf("no queue %q carries kind %q: name it in a Spec.Kinds", name, kind)
+	if name != "" {
+		return nil, fmt.Errorf("there is no queue %q: declare it in Options.Queues", name)
+	}
+	return nil, fmt.Errorf("no queue carries kind %q: name it in a Spec.Kinds", kind)
 }
