@@ -119,7 +119,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	}
 	r := &role{
 		cfg: cfg, account: account, api: api, pages: pages, board: shown, playback: playback.New(videos, blobs),
-		ready: &readiness{probe: api.Ready}, authenticator: authenticator, videos: videos, trail: trail, measured: measured,
+		ready: &readiness{probe: pointRead(videos)}, authenticator: authenticator, videos: videos, trail: trail, measured: measured,
 	}
 	return r, r.listen(ctx)
 }

@@ -258,6 +258,14 @@ type readiness struct {
 	err   error
 }
 
+// pointRead asks storage for one row, of no video: ids are random.
+func pointRead(videos *videostore.Store) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := videos.Exists(ctx, "aaaaaaaaaaaaaaaaaaaaaaaaaa")
+		return err
+	}
+}
+
 func (r *readiness) drain() { r.draining.Store(true) }
 
 // check returns why not, in words for any client; the log has the reason.

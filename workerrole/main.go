@@ -134,7 +134,6 @@ type role struct {
 	step.Needs
 }
 
-// consumer receives items and runs their steps.
 func (r *role) consumer(steps map[string]pipeline.Step) (*azq.Client, error) {
 	handlers := map[string]azq.Handler{}
 	for name, s := range steps {
@@ -154,7 +153,6 @@ func (r *role) consumer(steps map[string]pipeline.Step) (*azq.Client, error) {
 	return work, nil
 }
 
-// leader does what one worker does for all.
 func (r *role) leader() *upkeep.Leader {
 	reconciler := upkeep.Reconciler{
 		Videos: r.Videos, Blobs: r.Blobs, Grace: r.cfg.ReconcileGrace, OrphanAfter: 15 * time.Minute,
@@ -166,7 +164,7 @@ func (r *role) leader() *upkeep.Leader {
 		},
 	}
 	janitor := upkeep.Janitor{Videos: r.Videos, Blobs: r.Blobs, Grace: r.cfg.JanitorGrace, ClipLife: r.cfg.ClipLife, Log: r.log}
-	return &upkeep.Leader{Blobs: r.Blobs, Log: r.log, Led: r.measured.led, Passed: r.measured.passed, Duties: []upkeep.Duty{
+	return &upkeep.Leader{Blobs: r.Blobs, Log: r.log, Passed: r.measured.passed, Duties: []upkeep.Duty{
 		{Name: "reconcile", Every: r.cfg.ReconcileEvery, Do: reconciler.Pass},
 		{Name: "janitor", Every: r.cfg.JanitorEvery, Do: janitor.Pass},
 		{Name: "sum views", Every: 10 * time.Minute, Do: func(ctx context.Context) (int, error) {
@@ -192,7 +190,7 @@ func (r *role) run(ctx context.Context, work *azq.Client, leader *upkeep.Leader)
 	}
 	host, _ := os.Hostname()
 	self := workers.Worker{Name: r.cfg.Name, Host: host, PID: os.Getpid(), StartedAt: time.Now().UTC(), Pools: r.cfg.Pools}
-	r.measured.show(work, leader.Duties)
+	r.measured.show(work, leader.Leading, leader.Duties)
 	server := &admin.Server{Instance: r.cfg.Instance, Token: r.cfg.AdminToken, Registry: r.measured.registry, Note: note, Ready: func(ctx context.Context) error {
 		if err := work.Ready(); err != nil {
 			return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,7 +29,7 @@ type metrics struct {
 	mediaSeconds, encodingCPU, resent            prometheus.Counter
 	workRequests, workBytes                      *prometheus.CounterVec
 	passes, failedPasses, passSeconds, passItems *prometheus.CounterVec
-	leads, backlog                               prometheus.Gauge
+	backlog                                      atomic.Int64 // of the latest pass
 }
 
 // newMetrics registers what is told by observers; show adds what is asked for.
@@ -41,9 +42,6 @@ func newMetrics(specs []azq.Spec) *metrics {
 	}
 	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
 		return auto.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
-	}
-	gauge := func(name, help string) prometheus.Gauge {
-		return auto.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
 	}
 	work := []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}
 
@@ -66,8 +64,6 @@ func newMetrics(specs []azq.Spec) *metrics {
 	m.passSeconds = counter("cutroom_upkeep_seconds_total", "Time that the passes took.", "duty")
 	m.passItems = counter("cutroom_upkeep_items_total", "Videos that the passes looked at.", "duty")
 	m.resent = counter("cutroom_upkeep_resent_total", "Messages that were lost and were sent again.").WithLabelValues()
-	m.leads = gauge("cutroom_upkeep_leader", "1 on the worker that is elected for upkeep.")
-	m.backlog = gauge("cutroom_outbox_backlog", "Videos whose promised messages were not sent in time, in the latest pass; 0 on workers that do not lead.")
 	m.begin(specs)
 	return m
 }
@@ -96,10 +92,20 @@ func (m *metrics) begin(specs []azq.Spec) {
 	}
 }
 
-// show adds what the consumer counts itself, read when metrics are collected, and the series
-// of the duties.
-func (m *metrics) show(work *azq.Client, duties []upkeep.Duty) {
+// show adds what the consumer counts itself, read when metrics are collected, what is of the
+// leader alone, and the series of the duties.
+func (m *metrics) show(work *azq.Client, leading func() bool, duties []upkeep.Duty) {
 	m.registry.MustRegister(queueMetrics{work})
+	ofLeader := func(name, help string, value func() int64) {
+		promauto.With(m.registry).NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+			if !leading() {
+				return 0
+			}
+			return float64(value())
+		})
+	}
+	ofLeader("cutroom_upkeep_leader", "1 on the worker that is elected for upkeep.", func() int64 { return 1 })
+	ofLeader("cutroom_outbox_backlog", "Videos whose promised messages were not sent in time, in the latest pass; 0 on workers that do not lead.", m.backlog.Load)
 	for _, d := range duties {
 		for _, counter := range []*prometheus.CounterVec{m.passes, m.failedPasses, m.passSeconds, m.passItems} {
 			counter.WithLabelValues(d.Name)
@@ -107,16 +113,6 @@ func (m *metrics) show(work *azq.Client, duties []upkeep.Duty) {
 	}
 }
 
-// led is told when this worker begins to lead and when it has stopped.
-func (m *metrics) led(leads bool) {
-	m.leads.Set(0)
-	m.backlog.Set(0)
-	if leads {
-		m.leads.Set(1)
-	}
-}
-
-// passed is told of every pass of a duty.
 func (m *metrics) passed(duty string, items int, failed bool, took time.Duration) {
 	m.passes.WithLabelValues(duty).Inc()
 	if failed {
@@ -126,9 +122,8 @@ func (m *metrics) passed(duty string, items int, failed bool, took time.Duration
 	m.passItems.WithLabelValues(duty).Add(float64(items))
 }
 
-// reconciled is told of every pass of the reconciler.
 func (m *metrics) reconciled(unsent, resent int) {
-	m.backlog.Set(float64(unsent))
+	m.backlog.Store(int64(unsent))
 	m.resent.Add(float64(resent))
 }
 
@@ -159,7 +154,6 @@ func (m *metrics) changed(before, after video.Video) {
 	}
 }
 
-// attempt is told of every attempt whose end was written.
 func (m *metrics) attempt(key workflow.Key, plan video.Plan, a videostore.Attempt) {
 	m.ended(key.Step, a)
 	if a.Outcome != videostore.OutcomeDone || a.Usage == nil || key.Declared().Makes != workflow.Pictures || key.Index >= len(plan.Chunks) {

@@ -21,7 +21,7 @@ import (
 func TestMetricsAreDocumented(t *testing.T) {
 	t.Parallel()
 	m := newMetrics(workflow.Specs)
-	m.show(nil, nil)
+	m.show(nil, nil, nil)
 	metricstest.Documented(t, m.registry, "../docs/metrics.md", "Worker role")
 }
 
@@ -122,7 +122,8 @@ func TestUpkeepMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := newMetrics(nil)
-	m.show(work, []upkeep.Duty{{Name: "reconcile"}, {Name: "janitor"}})
+	leads := false
+	m.show(work, func() bool { return leads }, []upkeep.Duty{{Name: "reconcile"}, {Name: "janitor"}})
 	families, err := m.registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -137,14 +138,14 @@ func TestUpkeepMetrics(t *testing.T) {
 		}
 	}
 	for range 2 {
-		m.led(true)
+		leads = true
 		m.passed("reconcile", 2, true, time.Second)
 		m.reconciled(1, 3)
 		m.passed("janitor", 4, false, time.Second)
 		if n := value(t, m, "cutroom_outbox_backlog") + value(t, m, "cutroom_upkeep_leader"); n != 2 {
 			t.Errorf("backlog and leader are %v, want 1 and 1", n)
 		}
-		m.led(false)
+		leads = false
 	}
 	for name, want := range map[string]float64{
 		"cutroom_outbox_backlog": 0, "cutroom_upkeep_leader": 0, "cutroom_upkeep_resent_total": 6, "cutroom_upkeep_items_total": 12,

@@ -96,11 +96,9 @@ func (s *Server) DeleteUnreadable(c *gin.Context, rowID string) {
 // ListWorkers implements GET /ops/workers.
 func (s *Server) ListWorkers(c *gin.Context) {
 	found, err := s.Workers.List(c.Request.Context(), time.Now().Add(-workerMemory))
-	reply(c, http.StatusOK, api.WorkerList{Items: api.Each(found, publicWorker)}, err)
-}
-
-func publicWorker(w workers.Worker) api.Worker {
-	return api.Worker{Name: w.Name, LastSeenAt: w.SeenAt, Details: &w}
+	reply(c, http.StatusOK, api.WorkerList{Items: api.Each(found, func(w workers.Worker) api.Worker {
+		return api.Worker{Name: w.Name, LastSeenAt: w.SeenAt, Details: &w}
+	})}, err)
 }
 
 // GetScale implements GET /ops/scale (paper rows Q4 and Q18).
@@ -146,7 +144,6 @@ func (s *Server) CreateKey(c *gin.Context) {
 	})
 }
 
-// invisible refuses a text of a body.
 func invisible(member string) error {
 	return problem.New(problem.InvalidBody, "Member /%s: it is blank, or has characters that cannot be seen or that change how others are shown.", member)
 }

@@ -86,7 +86,6 @@ func New(p Parts) (*Server, error) {
 	return s, nil
 }
 
-// pathOf is the address of a video.
 func pathOf(id video.ID) string { return Base + "/videos/" + string(id) }
 
 // Register adds the routes of the document that which selects.
@@ -129,19 +128,6 @@ func NoRoute(c *gin.Context) {
 func NoMethod(c *gin.Context) {
 	problem.Abort(c, problem.New(problem.MethodNotAllowed, "This address does not know that method."))
 }
-
-// Ready returns why the API cannot answer now, or nil: one point read of a row
-// that does not exist says that storage answers.
-func (s *Server) Ready(ctx context.Context) error {
-	_, err := s.Videos.Get(ctx, readyProbe)
-	if errors.Is(err, videostore.ErrNotFound) {
-		return nil
-	}
-	return err
-}
-
-// readyProbe is the id of no video: ids are random.
-const readyProbe video.ID = "aaaaaaaaaaaaaaaaaaaaaaaaaa"
 
 // handle answers with what do returns, or with the problem that its error stands for.
 func handle[T any](c *gin.Context, status int, do func(context.Context) (T, error)) {

@@ -62,11 +62,6 @@ func (r *Runner) reportAttempt(ctx context.Context, d *delivery, next handler) e
 	return err
 }
 
-// progressByRequest takes every request to storage for progress, also one that is throttled.
-func (r *Runner) progressByRequest(ctx context.Context, d *delivery, next handler) error {
-	return next(azstore.OnRequest(ctx, d.job.Progress), d)
-}
-
 func (r *Runner) requireSpace(ctx context.Context, d *delivery, next handler) error {
 	if err := CheckFreeSpace(r.Scratch, r.FreeSpace); err != nil {
 		return err
@@ -79,11 +74,6 @@ func (r *Runner) makeScratch(ctx context.Context, d *delivery, next handler) (er
 		return diskTrouble("make a directory for an attempt", err)
 	}
 	defer func() { _ = os.RemoveAll(d.work.Dir) }()
-	return next(ctx, d)
-}
-
-func (r *Runner) setNiceness(ctx context.Context, d *delivery, next handler) error {
-	ffmpeg.RunsOf(ctx).Nice = niceness(d.key, d.work.Video, d.job)
 	return next(ctx, d)
 }
 

@@ -19,10 +19,12 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
+	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
 
 // Step is the work that a message asks for. To add one, declare it in workflow.Steps,
@@ -84,7 +86,8 @@ func (r *Runner) Handle(ctx context.Context, job *azq.RawJob) error {
 	}
 	d := &delivery{job: job, key: key, work: r.newWork(key, job)}
 	if !key.Declared().HasRows() { // such a step writes what may be written any number of times
-		return wrap(r.run, r.countUsage, r.reportAttempt, r.progressByRequest)(ctx, d)
+		// Every request to storage is progress, also one that is throttled.
+		return wrap(r.run, r.countUsage, r.reportAttempt)(azstore.OnRequest(ctx, job.Progress), d)
 	}
 	return wrap(r.run,
 		r.countUsage,    // tells the metrics of the delivery, and counts what the attempt spends
@@ -93,7 +96,6 @@ func (r *Runner) Handle(ctx context.Context, job *azq.RawJob) error {
 		r.previewSeek,   // makes a preview of a part that a viewer waits for, and sends the part on
 		r.orderOfWrites, // claim, run, commit, send
 		r.makeScratch,   // gives the attempt a directory
-		r.setNiceness,   // lets programs give way to more urgent ones
 		r.blameHost,     // looks for trouble of this machine behind an error
 		r.watchVideo,    // ends the attempt when its video is deleted
 	)(ctx, d)
@@ -137,8 +139,8 @@ func (r *Runner) orderOfWrites(ctx context.Context, d *delivery, run handler) (e
 	// end snippet
 }
 
-// run is the step itself.
 func (r *Runner) run(ctx context.Context, d *delivery) (err error) {
+	ffmpeg.RunsOf(ctx).Nice = niceness(d.key, d.work.Video, d.job) // programs give way to more urgent ones
 	d.commit, err = r.Step.Run(ctx, d.work)
 	if d.work.source.Read != nil {
 		d.commit.Read = d.work.source.Read()

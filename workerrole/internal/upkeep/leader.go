@@ -13,12 +13,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/workers"
 )
 
 // leaseBlob is the blob in azq.ControlContainer whose lease makes a worker the leader.
@@ -41,8 +43,6 @@ type Leader struct {
 	Blobs  *blobstore.Store
 	Duties []Duty
 	Log    *slog.Logger
-	// Led, if set, is told when this worker begins to lead and when it has stopped.
-	Led func(leads bool)
 	// Passed, if set, is told of every pass. One that the end of the term cut short has not
 	// failed.
 	Passed func(duty string, items int, failed bool, took time.Duration)
@@ -52,13 +52,6 @@ type Leader struct {
 
 // Leading reports whether this worker is the leader now.
 func (l *Leader) Leading() bool { return l.leading.Load() }
-
-func (l *Leader) setLeading(leads bool) {
-	l.leading.Store(leads)
-	if l.Led != nil {
-		l.Led(leads)
-	}
-}
 
 // Run tries to become the leader until ctx ends. Errors of duties are logged, and the
 // next pass tries again.
@@ -82,8 +75,8 @@ const leaseMargin = 3 * time.Second
 // held at least: what is asked of storage may take longer than the lease lasts, and then
 // another worker leads.
 func (l *Leader) lead(ctx context.Context, lease *blobstore.BlobLease, held time.Time) {
-	l.setLeading(true)
-	defer l.setLeading(false)
+	l.leading.Store(true)
+	defer l.leading.Store(false)
 	l.Log.Info("elected for upkeep")
 	term, stop := context.WithCancel(ctx)
 	var duties sync.WaitGroup
@@ -134,17 +127,13 @@ func Repeat(ctx context.Context, pause time.Duration, do func()) {
 	}
 }
 
-// sleep waits for d or the end of ctx.
 func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-timer.C:
+	case <-time.After(d):
 	}
 }
 
-// maxErrors is how many errors of a pass with its items are logged.
 const maxErrors = 10
 
 // firstErrors joins the first errors of a pass, and says how many more there are.
@@ -153,4 +142,44 @@ func firstErrors(errs []error) error {
 		errs = append(errs[:maxErrors:maxErrors], fmt.Errorf("and %d more", more))
 	}
 	return errors.Join(errs...)
+}
+
+const (
+	// beatEvery is how often a worker rewrites its row.
+	beatEvery = 3 * time.Second
+	// noteEvery is how soon the row tells people who watch that an item began or ended.
+	noteEvery = time.Second
+)
+
+// Alive is how old the latest heartbeat of a living worker can be: some may be lost.
+const Alive = 5 * beatEvery
+
+// Heartbeat keeps a worker's row in the register until ctx ends, then removes it. A
+// worker whose items stay the same writes every 3 s, another one at most every second.
+func Heartbeat(ctx context.Context, register *workers.Register, now func() workers.Worker, log *slog.Logger) {
+	var last workers.Worker // as the row has it
+	Repeat(ctx, noteEvery, func() {
+		w := now()
+		if time.Since(last.SeenAt) < beatEvery && sameItems(w, last) {
+			return
+		}
+		w.SeenAt = time.Now().UTC()
+		if err := register.Beat(ctx, w); err != nil && ctx.Err() == nil {
+			log.Warn("heartbeat", "error", err)
+		}
+		last = w
+	})
+	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if err := register.Leave(leave, now().Name); err != nil {
+		log.Debug("leave the register", "error", err)
+	}
+}
+
+// sameItems reports whether a worker holds what it held, and does so equally well.
+func sameItems(a, b workers.Worker) bool {
+	return a.Draining == b.Draining && a.Leader == b.Leader && a.Trouble == b.Trouble &&
+		slices.EqualFunc(a.Busy, b.Busy, func(x, y azq.Running) bool {
+			return x.MessageID == y.MessageID && x.DequeueCount == y.DequeueCount && x.Renewals == y.Renewals
+		})
 }
