@@ -207,8 +207,7 @@ func TestArchitectureLongFunctionsSayWhy(t *testing.T) {
 // name: a clip and captions are things that users ask for, with rows and quotas of
 // their own, and the other words only look like a step.
 var namesItself = map[string][]string{
-	"shared/videostore/clip.go":            {"StepClip"},
-	"shared/videostore/request.go":         {"StepCaptions"},
+	"shared/videostore/request.go":         {"StepClip", "StepCaptions"},
 	"shared/playlist/playlist.go":          {"audio"},    // a playlist's name
 	"shared/workers/workers.go":            {"probe"},    // a row that shows that tables answer
 	"workerrole/main.go":                   {"probe"},    // a blob that shows the same

@@ -151,7 +151,6 @@ func quotas(env *settings.Reader, unset videostore.Quota) videostore.Quota {
 	}
 }
 
-// keys reads keys that sign.
 func keys(env *settings.Reader, name string) []string {
 	all := env.Words(name)
 	if slices.ContainsFunc(all, func(key string) bool { return len(key) < minKey }) {

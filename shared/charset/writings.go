@@ -88,7 +88,6 @@ var writings = sync.OnceValue(func() []writing {
 	}
 })
 
-// of is the table of letters.
 func of(letters string) *unicode.RangeTable { return rangetable.New([]rune(letters)...) }
 
 // rows of an encoding of pairs of bytes have the characters that are used most: national

@@ -12,13 +12,21 @@ package early
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
+	"maps"
+	"math/big"
 	"slices"
+	"strings"
+	"time"
 
+	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 )
 
 // maxTries is how often the first step may miss parts. Each try finds what the one before
@@ -122,4 +130,167 @@ func reach(plan video.Plan, layout sourceparts.Layout, parts int) int {
 		}
 	}
 	return 0
+}
+
+// How long a part of a video waits for bytes of the upload, at first and at most.
+const (
+	firstPause = 2 * time.Second
+	lastPause  = 2 * time.Minute
+)
+
+// Settle decides about the message of a step that ran before its upload was complete. err is
+// how the step ended, which its row says already; the result is an error of package azq,
+// or nil. A step that is done makes room for more chunks. One that misses bytes is put off: the
+// first step until its parts have come, which are sent next (Arrived); others for a while,
+// longer each time, because the rest may never come. A failure ends early work on the video.
+// Safe to repeat.
+func (u *Uploads) Settle(ctx context.Context, key workflow.Key, snoozes int, err error) error {
+	missing, isMissing := errors.AsType[*notYetError](err)
+	_, failed := errors.AsType[*video.Failure](err)
+	first := key.Declared().Stage == workflow.First
+	waits, e := false, error(nil)
+	switch {
+	case err == nil:
+		return u.promiseHeld(ctx, key.ID)
+	case isMissing && first:
+		waits, e = u.change(ctx, key.ID, func(upload *video.Upload) {
+			upload.PriorityParts, upload.ProbeTries = missing.parts, upload.ProbeTries+1
+		})
+	case failed:
+		waits, e = u.giveUp(ctx, key.ID)
+	case isMissing:
+		waits, e = u.change(ctx, key.ID, nil)
+	default:
+		return err
+	}
+	switch {
+	case e != nil:
+		return e
+	case !waits: // all of it has come meanwhile
+		return azq.Snooze(time.Second, err.Error())
+	case first || failed:
+		return azq.Unwanted("waits for the upload: " + err.Error())
+	}
+	return azq.Snooze(min(firstPause<<min(snoozes, 10), lastPause), err.Error())
+}
+
+// promiseHeld is Arrived for the parts that are there.
+func (u *Uploads) promiseHeld(ctx context.Context, id video.ID) error {
+	rec, err := u.videos.Get(ctx, id)
+	layout, inParts := sourceparts.LayoutOf(rec.Video.Upload)
+	if errors.Is(err, videostore.ErrNotFound) || err == nil && !inParts {
+		return nil
+	}
+	var held []sourceparts.Part
+	if err == nil {
+		held, err = sourceparts.Held(ctx, u.blobs, id, layout)
+	}
+	if err == nil {
+		_, err = u.Arrived(ctx, id, held)
+	}
+	return err
+}
+
+// giveUp has nothing more promised before the upload is complete.
+func (u *Uploads) giveUp(ctx context.Context, id video.ID) (waits bool, _ error) {
+	return u.change(ctx, id, func(upload *video.Upload) { upload.ProbeTries = maxTries })
+}
+
+// change edits what META says about an upload, and reports whether that goes on. Safe to repeat.
+func (u *Uploads) change(ctx context.Context, id video.ID, edit func(*video.Upload)) (waits bool, _ error) {
+	_, err := u.videos.Change(ctx, id, "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
+		if waits = v.State == video.AwaitingUpload; !waits || edit == nil {
+			return nil, videostore.ErrUnchanged
+		}
+		upload := *v.Upload
+		edit(&upload)
+		v.Upload = &upload
+		return nil, nil
+	})
+	return waits, err
+}
+
+// Exhausted reports whether attempts at a step that are used up say nothing about it, because
+// it was asked for before the upload was complete. Then it is done again: its row is cleared,
+// for another message to claim it, and that message is promised now or by Uploaded. Safe to
+// repeat.
+func (u *Uploads) Exhausted(ctx context.Context, key workflow.Key, asked time.Time) (again bool, _ error) {
+	view, err := u.videos.View(ctx, key.ID)
+	if errors.Is(err, videostore.ErrNotFound) {
+		return false, nil
+	}
+	v := view.Video
+	if err != nil || v.Upload == nil || !v.Upload.Started || !v.Working() || !v.UploadedAt.IsZero() && !asked.Before(v.UploadedAt) {
+		return false, err
+	}
+	if err := u.videos.Reopen(ctx, view, []videostore.OutboxMessage{{Key: key}}); err != nil {
+		return false, err
+	}
+	if v.State == video.AwaitingUpload {
+		waits, err := u.giveUp(ctx, key.ID)
+		if err == nil && !waits {
+			err = fmt.Errorf("give up early work on %s: %w", key.ID, videostore.ErrChanged)
+		}
+		return true, err
+	}
+	for _, message := range view.Missing() {
+		if message.Key == key {
+			return true, u.videos.Resend(ctx, view.Record, []videostore.OutboxMessage{message})
+		}
+	}
+	return true, nil
+}
+
+// Verify compares the parts that steps of a generation have read while the upload was going
+// on with those that were committed. Only the account's key can replace a part; then it
+// returns a *video.Failure, source_changed.
+func (u *Uploads) Verify(ctx context.Context, view videostore.View, generation int) error {
+	var manifest *sourceparts.Manifest
+	for _, step := range view.Steps {
+		if step.Read == "" || step.Key.Generation != generation {
+			continue
+		}
+		if manifest == nil {
+			committed, err := sourceparts.Committed(ctx, u.blobs, view.Video)
+			if err != nil {
+				return err
+			}
+			manifest = &committed
+		}
+		if !matches(step.Read, *manifest) {
+			return sourceparts.Changed(fmt.Errorf("%s was made from other parts: %w", step.Key, blobstore.ErrChanged))
+		}
+	}
+	return nil
+}
+
+// versionsOf says in a few bytes which parts of an upload were read, and in which versions: a
+// bit for each number, in base 62, and a hash of their ETags. Empty when nothing was read.
+func versionsOf(epoch string, etags map[int]string) string {
+	if len(etags) == 0 {
+		return ""
+	}
+	var numbers big.Int
+	sum := sha256.New()
+	_, _ = fmt.Fprintf(sum, "%q\n", epoch)
+	for _, n := range slices.Sorted(maps.Keys(etags)) {
+		numbers.SetBit(&numbers, n, 1)
+		_, _ = fmt.Fprintf(sum, "%d %q\n", n, etags[n])
+	}
+	return fmt.Sprintf("%s %x", numbers.Text(big.MaxBase), sum.Sum(nil)[:16])
+}
+
+func matches(read string, m sourceparts.Manifest) bool {
+	var numbers big.Int
+	bits, _, _ := strings.Cut(read, " ")
+	if _, ok := numbers.SetString(bits, big.MaxBase); !ok || numbers.Sign() < 0 || numbers.BitLen() > len(m.Parts) {
+		return false
+	}
+	etags := map[int]string{}
+	for n := range numbers.BitLen() {
+		if numbers.Bit(n) == 1 {
+			etags[n] = m.Parts[n].ETag
+		}
+	}
+	return read == versionsOf(m.Epoch, etags)
 }

@@ -104,7 +104,6 @@ func (s *source) openPart(ctx context.Context, part int, want blobstore.Range) (
 	return body, err
 }
 
-// await waits for a part while it may be on its way.
 func (s *source) await(ctx context.Context, part int) error {
 	for began := time.Now(); !s.has(part); {
 		info, err := s.blobs.Head(ctx, video.SourcesContainer, sourceparts.Name(s.id, s.layout, part))
@@ -134,7 +133,6 @@ func (s *source) see(part int, etag string) {
 	}
 }
 
-// waitsFor reports whether a part is to be waited for longer.
 func (s *source) waitsFor(part int, began time.Time) bool {
 	if moved := s.moved(); moved.After(began) {
 		began = moved

@@ -76,7 +76,6 @@ func (s *Store) List(ctx context.Context, event Event, q Query, limit int, token
 	return page, next, nil
 }
 
-// bounds is the half-open range of RowKeys.
 func (q Query) bounds() (from, to string) {
 	switch {
 	case q.Bib != nil:

@@ -83,7 +83,6 @@ func documentOf(v video.Video) (document, map[field]fieldText) {
 // directors. A video has a posting for every word, so each byte is stored often.
 const maxCarried = 1000
 
-// carried is what postings have of a document.
 func (d document) carried() document {
 	d.Description = ""
 	d.Tags, d.Actors, d.Directors = first(d.Tags, maxCarried), first(d.Actors, maxCarried), first(d.Directors, maxCarried)

@@ -177,7 +177,6 @@ func (x *Index) page(ctx context.Context, q Query, limit int, at cursor) (result
 	return result, next, nil
 }
 
-// hit is a video that a search has found, at its place.
 type hit = rowstream.Row[document]
 
 // hits are newest first. rest is the place where further ones may follow, or "".
@@ -186,7 +185,6 @@ type hits struct {
 	rest string
 }
 
-// first leaves the first n rows.
 func (h hits) first(n int) hits {
 	if len(h.rows) <= n {
 		return h
@@ -329,7 +327,6 @@ func (x *Index) holds(ctx context.Context, id video.ID, c []clause) (bool, error
 	return holdsAll(texts.analyse(), texts.Language, c), nil
 }
 
-// holdsAll reports whether the texts of a video fulfil the conditions.
 func holdsAll(texts map[field]fieldText, spoken language, c []clause) bool {
 	for _, clause := range c {
 		if !anyOf(clause.field, func(f field) bool { return clause.in(texts[f], spoken) }) {

@@ -31,7 +31,6 @@ import (
 	"github.com/cutroom/cutroom/shared/normalize"
 )
 
-// language is the code of a language.
 type language string
 
 // languages have stemmers. The letters tell scripts apart. Those written in Latin letters
@@ -67,7 +66,6 @@ type spoken struct {
 	common   string
 }
 
-// languageOf guesses the language of a text.
 func languageOf(words []string) language {
 	found := make([]int, len(languages))
 	for i, l := range languages {
@@ -98,7 +96,6 @@ func onlyLetters(word string) bool {
 	return !strings.ContainsFunc(word, func(r rune) bool { return !unicode.In(r, unicode.L, unicode.M) })
 }
 
-// stemsOf returns the stem of a word in each language to which it may belong.
 func stemsOf(word string) map[language]string {
 	stems := map[language]string{}
 	for _, l := range languagesOf(word) {

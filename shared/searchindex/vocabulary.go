@@ -32,7 +32,6 @@ func (x *Index) keepVocabulary(ctx context.Context, changed []indexrows.Key, uns
 	return group.Wait()
 }
 
-// termsIn are the terms of postings, each once.
 func termsIn(postings []indexrows.Key) map[string]bool {
 	terms := map[string]bool{}
 	for _, key := range postings {
@@ -88,7 +87,6 @@ func (x *Index) keepTerm(ctx context.Context, term string, unsure bool) error {
 	return indexrows.ErrContended
 }
 
-// writeTerm writes or removes a term's row, then its variants.
 func (x *Index) writeTerm(ctx context.Context, term string, used bool) (err error) {
 	row, kind := termRow(term), tablestore.OpUpsert
 	if used {
@@ -106,7 +104,6 @@ func (x *Index) writeTerm(ctx context.Context, term string, used bool) (err erro
 	return x.variants.SubmitAll(ctx, ops)
 }
 
-// count counts the videos that have a term in a field, up to most.
 func (x *Index) count(ctx context.Context, f field, term string, most int) (n int, err error) {
 	for _, err := range rowstream.All(ctx, x.list(f, most, entry{term: term}), "") {
 		if err != nil {
@@ -128,7 +125,6 @@ func termKeys(term string) (pk, rk string) {
 	return tablestore.EscapeKey(cut(term, 2)), tablestore.EscapeKey(term)
 }
 
-// entry is a list that a search reads.
 type entry struct {
 	term      string
 	languages []language // only postings of texts in these; nil: all

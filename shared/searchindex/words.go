@@ -71,7 +71,6 @@ func splitWords(text string) []word {
 	return s.words
 }
 
-// splitter collects the words of a text.
 type splitter struct {
 	text  string
 	words []word
@@ -155,7 +154,6 @@ func inWord(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsNumber(r)
 }
 
-// cut returns the first runes of s.
 func cut(s string, runes int) string {
 	for i := range s {
 		if runes == 0 {

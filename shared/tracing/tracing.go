@@ -27,7 +27,6 @@ import (
 	"github.com/cutroom/cutroom/shared/product"
 )
 
-// stopWithin is how long stop may take to send the remaining spans.
 const stopWithin = 3 * time.Second
 
 // Start makes the process send its spans as service and instance. Call stop when the

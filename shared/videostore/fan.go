@@ -246,7 +246,6 @@ func (s *Store) promised(ctx context.Context, id video.ID, plan video.Plan) (fan
 	return read(ctx, s, id, nextKey(plan.Generation), ErrGone, readFanOutCursor)
 }
 
-// promises reports whether a part is promised.
 func (r fanOutCursor) promises(plan video.Plan, step workflow.Step, index int) bool {
 	switch {
 	case step.Count == workflow.PerChunk:

@@ -108,12 +108,10 @@ func (s Step) AllAttempts() []Attempt {
 	return all
 }
 
-// newest is the attempt that runs.
 func (s Step) newest() Attempt {
 	return Attempt{Number: s.Attempts, Worker: s.Worker, Queued: s.QueuedAt, Started: s.StartedAt, Outcome: OutcomeRunning}
 }
 
-// ended notes in the history how the attempt that runs ended.
 func (s *Step) ended(outcome Outcome, at time.Time, cause error, spent *Usage) {
 	a := s.newest()
 	a.Outcome, a.Ended, a.Usage = outcome, at, spent

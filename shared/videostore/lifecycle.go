@@ -105,7 +105,6 @@ func (s *Store) Retry(ctx context.Context, id video.ID) (Record, error) {
 	return s.write(ctx, before, *v, missing)
 }
 
-// failedOptional returns the messages for the steps of a generation that failed alone.
 func (v View) failedOptional(generation int) []OutboxMessage {
 	return slices.DeleteFunc(v.optional(generation), func(i OutboxMessage) bool {
 		s, found := v.StepOf(i.Key)

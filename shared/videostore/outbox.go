@@ -51,7 +51,6 @@ func outboxRows(ctx context.Context, id video.ID, messages []OutboxMessage) (row
 	return rows
 }
 
-// traced returns messages that continue the trace of ctx.
 func traced(ctx context.Context, messages []OutboxMessage) []OutboxMessage {
 	messages = slices.Clone(messages)
 	for i := range messages {
@@ -60,7 +59,6 @@ func traced(ctx context.Context, messages []OutboxMessage) []OutboxMessage {
 	return messages
 }
 
-// inserted returns the operations that insert rows.
 func inserted(rows []tablestore.Entity) (ops []tablestore.Op) {
 	for _, row := range rows {
 		ops = append(ops, tablestore.Op{Kind: tablestore.OpInsert, Entity: row})

@@ -247,7 +247,6 @@ func (r ledgerRow) replaced(old, want ledgerRow, seconds int64) ledgerRow {
 	return r
 }
 
-// op writes the row over the version that was read.
 func (r ledgerRow) op(ledger, key string) tablestore.Op {
 	return written(tablestore.Entity{PartitionKey: ledger, RowKey: key, Props: tablestore.Props(r)}, r.etag)
 }

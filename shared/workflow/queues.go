@@ -104,7 +104,6 @@ var Niceness = map[string]int{EncodeHigh: 3, Finish: 3, EncodeNormal: BulkNice, 
 // BulkNice is the niceness of bulk work.
 const BulkNice = 12
 
-// travelling fills in which steps travel in each queue.
 func travelling(specs []azq.Spec) []azq.Spec {
 	for i := range specs {
 		for _, s := range Steps {

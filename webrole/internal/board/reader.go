@@ -103,7 +103,6 @@ func (r *reader) read() error {
 	return r.show(time.Now())
 }
 
-// incomplete reports whether there is something that was never asked for.
 func (r *reader) incomplete() bool {
 	return slices.ContainsFunc(r.asks(time.Now()), func(a ask) bool { return a.last.IsZero() })
 }

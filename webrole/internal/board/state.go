@@ -73,7 +73,6 @@ func (r *reader) queues(busy []api.BoardWorker, later map[string]int64) []api.Bo
 	return queues
 }
 
-// decide asks how many workers the queues want, by what is shown of them.
 func (r *reader) decide(now time.Time, queues []api.BoardQueue) scaling.Decision {
 	seen := scaling.Observation{At: now}
 	seen.Workers, seen.Slots = scaling.Fleet(now, r.seen)
@@ -183,7 +182,6 @@ func (r *reader) videos(s api.BoardEvent) []api.BoardVideo {
 	return known
 }
 
-// videosOf returns the videos that messages are about, each once, in order.
 func videosOf(s api.BoardEvent) []video.ID {
 	seen := map[video.ID]bool{}
 	for _, q := range s.Queues {

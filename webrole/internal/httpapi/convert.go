@@ -11,7 +11,6 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
 
-// publicVideo is a video as the API shows it.
 func (s *Server) publicVideo(rec videostore.Record, progress videostore.Progress) api.Video {
 	v := rec.Video
 	out := api.Video{
@@ -69,7 +68,6 @@ func made(v video.Video, base string) (all []api.Made) {
 	return all
 }
 
-// stepFailure is why a step failed; nil unless it did.
 func stepFailure(s videostore.Step) *video.Failure {
 	if s.State != videostore.StepFailed {
 		return nil

@@ -138,7 +138,6 @@ func journey(v video.Video, runs []stepRun, now time.Time, shown disclosed) api.
 	return out
 }
 
-// attempt is an attempt as the API shows it.
 func attempt(a videostore.Attempt, shown disclosed) api.Attempt {
 	return api.Attempt{
 		Number: a.Number, Worker: shown.worker(a.Worker), QueuedAt: api.Some(a.Queued), StartedAt: a.Started,
@@ -152,7 +151,6 @@ func (s *Server) GetCost(c *gin.Context, _ api.ID) {
 	reply(c, http.StatusOK, costOf(v.Generation, now.runs, s.Prices), err)
 }
 
-// costOf adds up what the runs spent, and prices it.
 func costOf(generation int, runs []stepRun, prices price.Table) api.Cost {
 	out := api.Cost{Generation: generation, Requests: []api.RequestCost{}, Steps: []api.StepCost{}}
 	var all videostore.Usage
@@ -227,7 +225,6 @@ func (s *Server) snapshot(ctx context.Context, rec videostore.Record) (snapshot,
 	})
 }
 
-// videoNow is the video of a route and its rows.
 func (s *Server) videoNow(c *gin.Context) (video.Video, snapshot, error) {
 	rec := access.Video(c)
 	now, err := s.snapshot(c.Request.Context(), rec)

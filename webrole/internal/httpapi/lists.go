@@ -31,7 +31,6 @@ func (s *Server) ListVideos(c *gin.Context, params api.ListVideosParams) {
 	})
 }
 
-// idsListed reads a page of the list that is asked for.
 func (s *Server) idsListed(c *gin.Context, params api.ListVideosParams) (ids []video.ID, next string, err error) {
 	ctx := c.Request.Context()
 	limit, token := params.Limit, params.PageToken
@@ -72,7 +71,6 @@ func (s *Server) SearchVideos(c *gin.Context, params api.SearchVideosParams) {
 	})
 }
 
-// hydrateAtOnce bounds the point reads of one list request.
 const hydrateAtOnce = 8
 
 // hydrate reads the videos of a page, one point read each, and leaves out those that are

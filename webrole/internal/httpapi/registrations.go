@@ -182,7 +182,6 @@ func (s *Server) EditRegistration(c *gin.Context, event api.Event, bib api.BibIn
 	})
 }
 
-// replyRegistration answers with the runner that find returns.
 func (s *Server) replyRegistration(c *gin.Context, event registrations.Event, find func(context.Context) (registrations.Registration, error)) {
 	handle(c, http.StatusOK, func(ctx context.Context) (none api.Registration, _ error) {
 		runner, err := find(ctx)

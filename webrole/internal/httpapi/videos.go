@@ -91,7 +91,6 @@ func newVideo(body api.NewVideo) (video.Video, error) {
 	return v, apply(&v, edit)
 }
 
-// apply writes the members that are given into v.
 func apply(v *video.Video, edit api.VideoEdit) error {
 	var bad string
 	line := func(name string, dst, src *string) {
@@ -175,7 +174,6 @@ func (s *Server) EditVideo(c *gin.Context, id api.ID, params api.EditVideoParams
 	s.replyVideo(c, http.StatusOK, rec, err)
 }
 
-// edit changes a video as a body asks, if the requester may.
 func edit(c *gin.Context, v *video.Video, body api.VideoEdit) error {
 	ctx := c.Request.Context()
 	if err := access.MaySee(ctx, *v); err != nil {

@@ -80,7 +80,6 @@ func (s *Service) handle(c *gin.Context) {
 	}
 }
 
-// request is one request, with the video it is for.
 type request struct {
 	video      video.Video
 	generation int  // which generation to show
@@ -91,7 +90,6 @@ type request struct {
 	until int64 // when the token in the address ends, in Unix time; zero: there is none
 }
 
-// newRequest reads which generation and which part of it is asked for.
 func newRequest(c *gin.Context) (q request, err error) {
 	q.video = access.Video(c).Video
 	q.generation = q.video.Playing()
@@ -125,7 +123,6 @@ func (q request) cache() string {
 	return "public, " + immutableFor
 }
 
-// find returns what is at a path below the address of a video.
 func (s *Service) find(ctx context.Context, q request, path string) (resource, error) {
 	dir, file, nested := strings.Cut(path, "/")
 	name, isPlaylist := strings.CutSuffix(path, ".m3u8")
@@ -197,7 +194,6 @@ func (s *Service) playlistText(ctx context.Context, q request, c committed, name
 	return text, nil
 }
 
-// media is an init segment or a segment.
 func (s *Service) media(ctx context.Context, q request, dir, file string) (resource, error) {
 	number := -1 // the init segment
 	if file != "init.mp4" {
@@ -354,7 +350,6 @@ func poster(c committed) string {
 	return ""
 }
 
-// filename makes a title safe as the name of a file on any disk.
 func filename(title string) string {
 	clean := strings.Map(func(r rune) rune {
 		switch {

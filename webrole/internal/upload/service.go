@@ -232,7 +232,6 @@ const MinMemory = sourceparts.PartBytes
 // bounds until it is collected.
 var buffers = sync.Pool{New: func() any { return new(make([]byte, MinMemory)) }}
 
-// bufferWait is how long an upload waits for its buffer before it is refused.
 const bufferWait = 2 * time.Second
 
 // reserve takes the buffer of one upload from the memory of all, or returns 429 too_busy.

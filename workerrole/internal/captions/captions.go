@@ -130,7 +130,6 @@ func parse(text string) (blocks []block, _ error) {
 	return blocks, nil
 }
 
-// parseTime reads a time of timing.
 func parseTime(text string) time.Duration {
 	parts := strings.Split(strings.ReplaceAll(text, ",", "."), ":")
 	if len(parts) == 2 {

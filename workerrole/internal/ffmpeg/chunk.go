@@ -95,7 +95,6 @@ func (t *Tool) chunkLine(job ChunkJob) *ff.Stream {
 	return ff.MergeOutputs(outputs...)
 }
 
-// scaled makes pictures of a rendition.
 func scaled(s *ff.Stream, plan video.Plan, width, height int) *ff.Stream {
 	s = fitted(s, plan, width, height, "bt709", "tv").Filter("format", ff.Args{"yuv420p"})
 	if converted(plan) {
@@ -108,7 +107,6 @@ func scaled(s *ff.Stream, plan video.Plan, width, height int) *ff.Stream {
 	return s
 }
 
-// still makes pictures as JPEG has them.
 func still(s *ff.Stream, plan video.Plan, width, height int) *ff.Stream {
 	return fitted(s, plan, width, height, "bt601", "pc").Filter("format", ff.Args{"yuvj420p"})
 }

@@ -120,7 +120,6 @@ type frame struct {
 	bytes      int64
 }
 
-// beginsBy reports whether decoded sound begins by a second.
 func (l frameList) beginsBy(second int64) bool {
 	return len(l.frames) > 0 && l.frames[0].at <= second*video.SampleRate+jitter
 }

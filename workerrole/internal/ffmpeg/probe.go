@@ -161,7 +161,6 @@ func refused(code int, stderr string) error {
 	return video.Fail(video.UnsupportedMedia, "The file is not a video that we can read.")
 }
 
-// probed is the part of ffprobe's JSON that is used.
 type probed struct {
 	Error struct {
 		Code int `json:"code"`

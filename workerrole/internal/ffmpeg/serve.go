@@ -53,7 +53,6 @@ func Serve(ctx context.Context, size int64, open func() io.ReadSeeker) (Source, 
 	return Source{URL: "http://" + listener.Addr().String() + s.path, served: s}, nil
 }
 
-// served is the source behind an address.
 type served struct {
 	path string
 	port int

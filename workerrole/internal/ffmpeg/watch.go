@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// maxLine is the longest line of output that is waited for.
 const maxLine = 4 << 10
 
 // lineWriter passes on the lines that are written to it, without their ends.

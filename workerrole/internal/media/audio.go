@@ -115,7 +115,6 @@ func encodePortion(
 	return made, end, err
 }
 
-// readPackets takes the packets out of what ffmpeg wrote.
 func readPackets(path string) (packets []mp4.FullSample, _ error) {
 	parsed, err := mp4.ReadMP4File(path)
 	if err != nil {

@@ -42,7 +42,6 @@ func newReadAhead(ctx context.Context, from sourceparts.Source) *readAhead {
 	return &readAhead{ctx: ctx, from: from, blocks: blocks}
 }
 
-// reader returns a reader at the beginning of the source.
 func (a *readAhead) reader() io.ReadSeeker { return io.NewSectionReader(a, 0, a.from.Layout.Bytes) }
 
 // ReadAt implements io.ReaderAt.

@@ -124,7 +124,6 @@ func lockDir(dir string) (*os.File, error) {
 	return nil, fmt.Errorf("lock a scratch directory: %w", err)
 }
 
-// leadsTo reports whether a name leads to an open file.
 func leadsTo(name string, open *os.File) bool {
 	named, err := os.Stat(name)
 	if err != nil {

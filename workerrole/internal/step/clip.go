@@ -40,7 +40,6 @@ func (s Clip) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, err
 	return videostore.Commit{Output: video.ClipOutput{Blob: file.Blob, Bytes: file.Bytes}}, err
 }
 
-// gather copies the segments that hold the clip's frames to the local disk.
 func (s Clip) gather(ctx context.Context, w *pipeline.Work) (ffmpeg.ClipJob, error) {
 	job := ffmpeg.ClipJob{
 		Out: filepath.Join(w.Dir, "clip.mp4"),

@@ -81,7 +81,6 @@ func (s Digest) twin(ctx context.Context, id video.ID, key string) (string, erro
 	return string(first), err
 }
 
-// looks hashes pictures from the beginning, the middle and the end.
 func (s Digest) looks(ctx context.Context, w *pipeline.Work) (hashes string, _ error) {
 	source, err := w.OpenSource(ctx)
 	if err != nil {

@@ -140,7 +140,6 @@ func (s Finish) pictures(ctx context.Context, w *pipeline.Work, p playlist.Prese
 	return err
 }
 
-// download joins the top rendition and the audio into one MP4, by copy.
 func (s Finish) download(ctx context.Context, w *pipeline.Work, p playlist.Presentation, out *video.FinishOutput) error {
 	pictures, sound := media.Pictures(p, 0, math.MaxInt64), media.Sound(p, 0, math.MaxInt64)
 	// The parts and the download, which has the same bytes once more.
@@ -172,7 +171,6 @@ func joinBoth(ctx context.Context, blobs *blobstore.Store, w *pipeline.Work, pic
 	return picture, audio, err
 }
 
-// join writes pieces of blobs into a file, one after another.
 func join(ctx context.Context, blobs *blobstore.Store, path string, pieces []media.Piece, progress func()) (err error) {
 	name := filepath.Base(path)
 	file, err := os.Create(path)
