@@ -29,8 +29,7 @@ const probeTimeout = 15 * time.Second // a machine may be slow without being sic
 //	                                 ↑                │ no probe, or it was well before
 //	                                 └── trouble ── half-open ─ an item is done ─→ closed
 //
-// In a row means that no item of a step that met the trouble was done in between. (Why not a
-// library: docs/decisions/0024-dependency-failures-open-a-circuit-breaker.md.)
+// In a row means that no item of a step that met the trouble was done in between.
 type breakers struct {
 	options Options
 	log     *slog.Logger

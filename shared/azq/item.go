@@ -35,16 +35,7 @@ var (
 const DefaultNamespace = "azq"
 
 // Item is one request for work, a CloudEvents 1.0 JSON object (paper row Q6), base64 in the
-// queue message (Q19). The zero value is not valid: use [NewItem].
-//
-//	{"specversion":"1.0","id":"…","source":"/shop","type":"shop.work.letter.v1",
-//	 "subject":"<what it is about>","time":"2026-01-02T03:04:05Z","datacontenttype":"application/json",
-//	 "failures":1,"lasterror":"…","data":{"to":"Ada"}}
-//
-// Old and new versions of a worker read the same queue. So members that we do not know are
-// kept byte for byte and in their order, and a newer format ([ErrNewerVersion]) or version of
-// the data is snoozed for a newer worker. A text that cannot be read is [ErrMalformed], and
-// its item is poison without further attempts.
+// queue message (Q19): see FORMAT.md. The zero value is not valid: use [NewItem].
 //
 // Items are values. Data and the unknown members are shared between copies and
 // never changed in place.
@@ -150,9 +141,8 @@ var ours = strings.Fields("specversion type datacontenttype id source subject ti
 
 var typeName = regexp.MustCompile(`^([a-z][a-z0-9-]{0,39})\.work\.([a-z][a-z0-9-]{0,39})\.v([1-9][0-9]{0,5})$`)
 
-// Encode returns the text of the queue message: base64, because a message is XML on
-// the wire, which cannot hold every character (paper row Q19). An item that came as plain
-// JSON stays that: base64 is a third longer, and may not fit.
+// Encode returns the text of the queue message: base64 (paper row Q19). An item that came as
+// plain JSON stays that: base64 is a third longer, and may not fit.
 func (i Item) Encode() (string, error) {
 	raw, err := i.JSON()
 	if err != nil || i.plain {

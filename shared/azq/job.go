@@ -59,20 +59,13 @@ func Handle[T Payload](c *Client, work func(ctx context.Context, job *Job[T]) er
 // poison: see [Exhausted].
 func HandleWith[T Payload](c *Client, work func(ctx context.Context, job *Job[T]) error, exhausted func(ctx context.Context, job *Job[T], cause error) error) {
 	var data T
-	c.register(data.Kind(), typedHandler[T]{work, exhausted})
+	handler := HandlerOf(func(ctx context.Context, job *RawJob, data T) error { return work(ctx, &Job[T]{job, data}) })
+	c.register(data.Kind(), typedHandler[T]{handler, exhausted})
 }
 
 type typedHandler[T Payload] struct {
-	work      func(ctx context.Context, job *Job[T]) error
+	Handler
 	exhausted func(ctx context.Context, job *Job[T], cause error) error
-}
-
-func (h typedHandler[T]) Handle(ctx context.Context, job *RawJob) error {
-	data, err := DecodeData[T](job.Item)
-	if err != nil {
-		return err
-	}
-	return h.work(ctx, &Job[T]{job, data})
 }
 
 // Exhausted is not told of items whose data is no T.
@@ -143,16 +136,13 @@ func start(ctx context.Context, call func(context.Context) error) <-chan error {
 
 // callHook waits for a hook until its context has ended, and a little longer.
 func callHook(ctx context.Context, call func(context.Context) error) error {
-	result := start(ctx, call)
+	late := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(hookGrace, func() { close(late) }) })
+	defer stop()
 	select {
-	case err := <-result:
+	case err := <-start(ctx, call):
 		return err
-	case <-ctx.Done():
-	}
-	select {
-	case err := <-result:
-		return err
-	case <-time.After(hookGrace):
+	case <-late:
 		return errHangs
 	}
 }

@@ -78,8 +78,7 @@ type Options struct {
 	// is. Default 8.
 	MaxKills int
 
-	// OpensAfter is how many troubles with a dependency in a row open its circuit breaker. Default 3.
-	OpensAfter int
+	OpensAfter int // troubles with a dependency in a row that open its circuit breaker; default 3
 
 	// DependencyPause and MaxDependencyPause bound how long an item that met trouble is
 	// hidden and an open breaker waits, doubled each time. Defaults 1 s and 30 s.

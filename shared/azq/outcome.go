@@ -51,12 +51,8 @@ const (
 
 // AsDependencyError reports whether err is trouble: it is about something that the worker
 // depends on and says nothing about the item. The item is then released at no cost.
-// Trouble is:
-//
-//   - an error of storage that azstore.DependencyOf recognises;
-//   - an error in the chain with a method Dependency() string, as a handler's own may have;
-//   - an error of the operating system that says that the disk is full or broken, or
-//     that the host has no memory, files or processes left.
+// Trouble is an error of storage ([azstore.DependencyOf]), one with a method Dependency()
+// string, and one of the operating system about a full disk, memory, files or processes.
 func AsDependencyError(err error) (dependency string, ok bool) {
 	if service, ok := azstore.DependencyOf(err); ok {
 		return string(service), true

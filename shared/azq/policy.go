@@ -240,7 +240,7 @@ type tuner struct {
 	slowest time.Duration
 }
 
-// deleted records a delete in time. took is the time since the message was received.
+// deleted records a delete in time, and how long after its receiving the message was deleted.
 func (t *tuner) deleted(took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -277,10 +277,9 @@ func (t *tuner) judge(now time.Time, inForce, declared time.Duration) float64 {
 	return factor
 }
 
-// Tune raises the queue's visibility timeout by half when at least 3 deletes or
-// renewals, and 1 % of all, came too late. After ten minutes without one it lowers
-// it by a tenth, never below the declared value. Every role reads the change with its next
-// [Queue.Length]. Of two workers that see the same late deletes, only the first raises the timeout.
+// Tune raises the queue's visibility timeout when deletes or renewals came too late, and lowers
+// it again, never below the declared value. Of two workers that see the same late deletes, only
+// the first raises it. Every worker reads the change with its next [Queue.Length].
 func (q *Queue) Tune(ctx context.Context) error {
 	judged := q.Visibility()
 	factor := q.lead.tuner.judge(time.Now(), judged, q.spec.Visibility)

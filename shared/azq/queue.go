@@ -166,10 +166,8 @@ func (q *Queue) creating(ctx context.Context, request func() error) error {
 }
 
 // Receive takes at most limit messages (1 to [MaxBatch]) and hides them for
-// [Queue.Visibility]. An empty result is no error.
-//
-// The request is not repeated after an error: if only its reply was lost, messages are hidden
-// until their visibility timeout ends, and another would hide more (paper row Q13).
+// [Queue.Visibility]. It is not repeated after an error: if only the reply was lost, messages
+// are hidden, and another request would hide more (paper row Q13).
 func (q *Queue) Receive(ctx context.Context, limit int) ([]*Lease, error) {
 	visibility := q.Visibility()
 	asked := time.Now() // deadlines are counted from before the request, so that they are never too late
@@ -240,8 +238,8 @@ func (q *Queue) Create(ctx context.Context) error {
 	return q.account.Ensure(ctx, containers, []string{q.spec.Name, PoisonName(q.spec.Base())}, []string{PoisonTable})
 }
 
-// Delete removes the queue and its poison queue with all messages. A missing queue
-// is no error. For 30 s or more Azure refuses to create a queue of the same name.
+// Delete removes the queue and its poison queue, if they exist. For 30 s or more Azure refuses
+// to create a queue of the same name.
 func (q *Queue) Delete(ctx context.Context) error {
 	for _, client := range []*azqueue.QueueClient{q.client, q.poison} {
 		if _, err := client.Delete(ctx, nil); err != nil && !IsMissing(err) {

@@ -123,9 +123,10 @@ func (l *queuePoller) stats() QueueStats {
 
 // Queue returns the numbers of one queue, zero if it is not consumed.
 func (s Stats) Queue(name string) QueueStats {
-	i := slices.IndexFunc(s.Queues, func(q QueueStats) bool { return q.Queue == name })
-	if i < 0 {
-		return QueueStats{}
+	for _, q := range s.Queues {
+		if q.Queue == name {
+			return q
+		}
 	}
-	return s.Queues[i]
+	return QueueStats{}
 }
