@@ -29,8 +29,9 @@ type owner struct {
 	ended   bool      // nothing is left to settle: released early, or not ours any more
 }
 
-// work works on one message until it is settled.
-func (c *worker) work(draining context.Context, l *queuePoller, lease *Lease) {
+// work works on one message until it is settled. It calls worked when the work is done and
+// only the message is left to be deleted.
+func (c *worker) work(draining context.Context, l *queuePoller, lease *Lease, worked func()) {
 	o := &owner{c: c, poller: l, lease: lease, job: &RawJob{Delivery: lease.Delivery, Queue: l.queue.Name(), Base: l.queue.Spec().Base()}}
 	ctx := context.WithoutCancel(draining) // a drain must not cut off the settling; guard tells the handler
 	if draining.Err() != nil {
@@ -46,6 +47,9 @@ func (c *worker) work(draining context.Context, l *queuePoller, lease *Lease) {
 		defer c.owners.Delete(o)
 		ctx, end = o.span(ctx)
 		err, cause = o.handle(ctx, draining.Done())
+		if err == nil {
+			worked()
+		}
 	}
 	o.boundSettling(ctx, func(ctx context.Context) { o.settle(ctx, err, cause) })
 	end(err)

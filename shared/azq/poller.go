@@ -77,10 +77,11 @@ func (c *worker) poll(ctx context.Context, l *queuePoller) {
 		leases, settled, err := c.receive(ctx, l, slots.got)
 		l.pool.unused(slots, slots.got-len(leases))
 		for _, lease := range leases {
+			worked, left := l.pool.occupy(slots)
 			c.running.Go(func() {
-				c.work(ctx, l, lease)
+				c.work(ctx, l, lease, worked)
 				settled()
-				l.pool.done(slots, time.Since(slots.since))
+				left()
 			})
 		}
 		// end snippet

@@ -6,11 +6,13 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // pool is a number of slots that several queues share: a semaphore that decides which
 // queue gets the next slot. A slot is held from before a message is asked for until the
-// message's handler has returned.
+// message's handler has returned, or after a failure until the message is put back.
 //
 // It is fair queueing in virtual time. Each queue, and so each lane of a queue, pays for a
 // slot the seconds for which it is held, divided by the queue's weight. Next is the queue
@@ -24,6 +26,13 @@ type pool struct {
 	urgent  int            // of them by urgent queues
 	clock   float64        // virtual time: the least that a waiting queue had paid at a grant
 	waiting []*slotRequest // in order of arrival
+
+	// deleting bounds the messages that are being deleted without a slot: see occupy.
+	deleting *semaphore.Weighted
+}
+
+func newPool(name string, size int) *pool {
+	return &pool{name: name, size: size, deleting: semaphore.NewWeighted(int64(size))}
 }
 
 // queueState is what a pool knows of one queue. Guarded by pool.mu.
@@ -43,17 +52,25 @@ type slotRequest struct {
 	granted chan struct{} // closed when got is at least 1
 }
 
+// moment is how long a request for several slots waits for more after the first. Short work
+// that was received together ends together, and one receive then fetches for all its slots.
+const moment = time.Millisecond
+
 // take waits for at least one slot. The result has at most want of them. Each is to be
 // returned, by unused or by done.
 func (p *pool) take(ctx context.Context, q *queueState, want int) (*slotRequest, error) {
 	r := p.request(q, want)
 	select {
 	case <-r.granted:
-		return r, nil
+		if want == 1 || sleep(ctx, moment) == nil {
+			p.leave(r)
+			return r, nil
+		}
 	case <-ctx.Done():
-		p.withdraw(r)
-		return nil, context.Cause(ctx)
 	}
+	p.leave(r)
+	p.unused(r, r.got)
+	return nil, context.Cause(ctx)
 }
 
 // request asks for slots. A queue that had no request gets no credit for that time.
@@ -67,12 +84,11 @@ func (p *pool) request(q *queueState, want int) *slotRequest {
 	return r
 }
 
-// withdraw ends a request and returns the slots that it got meanwhile.
-func (p *pool) withdraw(r *slotRequest) {
+// leave ends a request: it gets no more slots.
+func (p *pool) leave(r *slotRequest) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.waiting = slices.DeleteFunc(p.waiting, func(w *slotRequest) bool { return w == r })
-	p.mu.Unlock()
-	p.unused(r, r.got)
 }
 
 // unused returns n slots for which there was no message. They cost nothing.
@@ -93,6 +109,20 @@ func (p *pool) done(r *slotRequest, after time.Duration) {
 	p.assign()
 }
 
+// occupy begins the work on one message, in one slot of r. worked gives the slot back when the
+// work is done, so that the next message is fetched while this one is deleted. While as many
+// are being deleted as the pool has slots, a further one keeps its slot until settled:
+// deletes without an answer must not pile up.
+func (p *pool) occupy(r *slotRequest) (worked, settled func()) {
+	back := func() { p.done(r, time.Since(r.since)) }
+	return func() {
+		if p.deleting.TryAcquire(1) {
+			back()
+			back = func() { p.deleting.Release(1) }
+		}
+	}, func() { back() }
+}
+
 func (p *pool) inUse() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,17 +141,15 @@ func (p *pool) hold(q *queueState, n int) {
 // assign gives every free slot to a request that may have it.
 func (p *pool) assign() {
 	for r := p.next(); r != nil; r = p.next() {
+		if r.got == 0 {
+			close(r.granted)
+		}
 		r.got++
 		r.since = time.Now()
 		r.queue.pay(r.queue.typical)
 		p.hold(r.queue, 1)
 	}
-	p.waiting = slices.DeleteFunc(p.waiting, func(r *slotRequest) bool {
-		if r.got > 0 {
-			close(r.granted)
-		}
-		return r.got > 0
-	})
+	p.waiting = slices.DeleteFunc(p.waiting, func(r *slotRequest) bool { return r.got == r.want })
 }
 
 // next returns the request that gets the next slot, or nil, and moves the clock. The slot

@@ -1,9 +1,11 @@
 package azq
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -41,7 +43,8 @@ func serve(p *pool, n int, queues map[string]*queueState) string {
 		}
 	}
 	for _, r := range waiting {
-		p.withdraw(r)
+		p.leave(r)
+		p.unused(r, r.got)
 	}
 	return order.String()
 }
@@ -103,6 +106,35 @@ func TestTheUrgentSlotDoesNotMoveTheClock(t *testing.T) {
 	}
 }
 
+// Work that was received together and ends nearly together is one request's slots, so that one
+// receive fetches for all of them. A queue that may be empty waits for no second slot.
+func TestSlotsThatComeTogetherAreTakenTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, q := newPool("p", 4), queueOf(1, 1)
+		first, err := p.take(t.Context(), q, 32)
+		if err != nil || first.got != 4 {
+			t.Fatalf("%d slots, %v; want 4", first.got, err)
+		}
+		for range 4 {
+			go func() {
+				time.Sleep(time.Duration(rand.Int64N(int64(moment) / 2)))
+				p.done(first, time.Second)
+			}()
+		}
+		began := time.Now()
+		if r, err := p.take(t.Context(), q, 32); err != nil || r.got != 4 || time.Since(began) > 2*moment {
+			t.Errorf("%d slots after %v, %v; want all 4", r.got, time.Since(began), err)
+		} else {
+			p.unused(r, 4)
+		}
+		began = time.Now()
+		if r, err := p.take(t.Context(), q, 1); err != nil || r.got != 1 || time.Since(began) != 0 {
+			t.Errorf("%d slots after %v, %v; want one at once", r.got, time.Since(began), err)
+		}
+	})
+}
+
 // Whatever the queues do, a pool never has more slots out than it has and the one for
 // urgent work, keeps that for it, and gets every slot back.
 func TestPoolNeverOverflows(t *testing.T) {
@@ -114,11 +146,14 @@ func TestPoolNeverOverflows(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			i := rapid.IntRange(0, len(queues)-1).Draw(t, "queue")
 			at := slices.IndexFunc(requests, func(r *slotRequest) bool { return r.queue == queues[i] && r.got > 0 })
-			switch action := rapid.SampledFrom([]string{"request", "unused", "done", "withdraw"}).Draw(t, "action"); {
+			if at >= 0 {
+				p.leave(requests[at])
+			}
+			switch action := rapid.SampledFrom([]string{"request", "unused", "done", "leave"}).Draw(t, "action"); {
 			case action == "request":
 				requests = append(requests, p.request(queues[i], rapid.IntRange(1, 32).Draw(t, "want")))
-			case action == "withdraw" && len(p.waiting) > 0:
-				p.withdraw(p.waiting[0])
+			case action == "leave" && len(p.waiting) > 0:
+				p.leave(p.waiting[0])
 			case action == "unused" && at >= 0:
 				p.unused(requests[at], 1)
 				requests[at].got--

@@ -43,7 +43,7 @@ func newWorker(qs *queues, options Options, handlers map[string]Handler, tell fu
 		}
 		p := byName[spec.Pool]
 		if p == nil {
-			p = &pool{name: spec.Pool, size: slots}
+			p = newPool(spec.Pool, slots)
 			byName[spec.Pool] = p
 			c.pools = append(c.pools, p)
 		}
