@@ -11,46 +11,83 @@ import (
 	"github.com/cutroom/cutroom/e2e/stack"
 )
 
-// queue runs the worker role's own benchmark, which drains the same backlog with
-// the runtime and with a loop over the SDK, in turn.
-func queue(ctx context.Context, b *bench) (report.Section, error) {
+// numbers are what benchmarks have reported: by name, without the number of processors, and unit.
+type numbers map[string]map[string]float64
+
+// goBench runs a benchmark of a package.
+func goBench(ctx context.Context, pkg, name, times string) (numbers, error) {
 	root, err := stack.Root()
 	if err != nil {
-		return report.Section{}, err
+		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, "go", "test", "./shared/azq", "-run", "^$", "-bench", "^BenchmarkRuntime$",
-		"-benchtime", pick(b, "2x", "10x"))
+	cmd := exec.CommandContext(ctx, "go", "test", pkg, "-run", "^$", "-bench", "^"+name+"$", "-benchtime", times, "-timeout", "1h")
 	cmd.Dir, cmd.Env = root, stack.Environ()
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return report.Section{}, fmt.Errorf("run the benchmark of the worker role: %w\n%s", err, out)
+		return nil, fmt.Errorf("run %s of %s: %w\n%s", name, pkg, err, out)
 	}
-	found := map[string]float64{} // unit → value
+	found := numbers{}
 	for line := range strings.Lines(string(out)) {
 		fields := strings.Fields(line)
-		if len(fields) < 2 || !strings.HasPrefix(fields[0], "BenchmarkRuntime") {
+		if len(fields) < 2 || !strings.HasPrefix(fields[0], name) {
 			continue
 		}
+		which, _, _ := strings.Cut(fields[0], "-")
+		found[which] = map[string]float64{}
 		for i := 2; i+1 < len(fields); i += 2 {
-			found[fields[i+1]], _ = strconv.ParseFloat(fields[i], 64)
+			found[which][fields[i+1]], _ = strconv.ParseFloat(fields[i], 64)
 		}
 	}
-	if found["runtime/prefetch"] == 0 || found["runtime/loop"] == 0 || found["runtime/traced"] == 0 {
-		return report.Section{}, fmt.Errorf("the benchmark of the worker role prints no ratios:\n%s", out)
+	if len(found) == 0 {
+		return nil, fmt.Errorf("%s of %s prints no numbers:\n%s", name, pkg, out)
 	}
-	number := func(unit, format string) string { return fmt.Sprintf(format, found[unit]) }
-	return report.Section{
-		Rows: [][]string{
-			{"empty handler, 16 at a time", "items per second", "runtime against it"},
-			{"runtime", number("runtime-items/s", "%.0f"), ""},
-			{"loops that receive one, work, delete", number("loop-items/s", "%.0f"), number("runtime/loop", "%.2f")},
-			{"runtime that sends every span of its traces", number("traced-items/s", "%.0f"), number("runtime/traced", "%.2f")},
-			{"one receiver of 32 at a time, 16 that delete", number("prefetch-items/s", "%.0f"), number("runtime/prefetch", "%.2f")},
-		},
-		Bounds: []report.Bound{
-			{Name: "throughput against the bare loops", Value: found["runtime/loop"], Target: 0.9},
-			{Name: "time without traces ÷ with all of them sent", Value: 1 / found["runtime/traced"], Target: 0.98},
-		},
-		Notes: []string{"the receiver of 32 is for comparison: its messages wait in the process while their visibility runs out, which the runtime never lets them"},
-	}, nil
+	return found, nil
+}
+
+// queue runs the runtime's own benchmarks, which drain the same backlog with it and with the
+// bare SDK, in turn; with spans and without; and hold 10,000 leases at once.
+func queue(ctx context.Context, b *bench) (report.Section, error) {
+	rates, err := goBench(ctx, "./shared/azq", "BenchmarkRuntime", pick(b, "2x", "10x"))
+	if err != nil {
+		return report.Section{}, err
+	}
+	spans, err := goBench(ctx, "./shared/tracing", "BenchmarkSpans", pick(b, "2x", "10x"))
+	if err != nil {
+		return report.Section{}, err
+	}
+	s := report.Section{Rows: [][]string{{"empty handler", "items per second", "receives per item", "allocations per item", "runtime against it"}}}
+	for _, slots := range []string{"16", "32"} {
+		n := rates["BenchmarkRuntime/"+slots]
+		row := func(title, program string) {
+			against := ""
+			if program != "runtime" {
+				against = fmt.Sprintf("%.2f", n["runtime/"+program])
+			}
+			s.Rows = append(s.Rows, []string{title, fmt.Sprintf("%.0f", n[program+"-items/s"]),
+				fmt.Sprintf("%.2f", n[program+"-receives/item"]), fmt.Sprintf("%.0f", n[program+"-allocs/item"]), against})
+		}
+		row("runtime, "+slots+" slots", "runtime")
+		row(slots+" loops that receive one, work, delete", "loop")
+		row("one receiver of 32 at a time, "+slots+" that delete", "prefetch")
+	}
+	whole := rates["BenchmarkRuntime/32"]
+	s.Bounds = []report.Bound{
+		{Name: "throughput against the bare loops, 16 slots", Value: rates["BenchmarkRuntime/16"]["runtime/loop"], Target: 1.6},
+		{Name: "throughput against the receiver of 32, 32 slots", Value: whole["runtime/prefetch"], Target: 0.95},
+		{Name: "allocations for an item", Value: whole["runtime-allocs/item"], Target: 500, AtMost: true},
+		{Name: "time without spans ÷ with all of them sent", Value: spans["BenchmarkSpans"]["untraced/traced"], Target: 0.98},
+	}
+	s.Notes = []string{"the receiver of 32 is for comparison: its messages wait in the process while their visibility runs out, which the runtime never lets them"}
+	if b.Quick {
+		return s, nil
+	}
+	found, err := goBench(ctx, "./shared/azq", "BenchmarkLeases", "1x")
+	if err != nil {
+		return report.Section{}, err
+	}
+	n := found["BenchmarkLeases"]
+	s.Bounds = append(s.Bounds, report.Bound{Name: "memory for each of 10,000 leases", Value: n["KiB/lease"], Target: 40, AtMost: true, Unit: " KiB"})
+	s.Notes = append(s.Notes, fmt.Sprintf("10,000 leases in one process: begun within %.0f s, all renewed within %.1f s, none lost; a renewal took %.1f ms (median; the longest %.2f s) and %.2f ms of processor",
+		n["s-to-begin"], n["s-round"], n["ms-renewal-median"], n["s-renewal-longest"], n["ms-cpu/renewal"]))
+	return s, nil
 }

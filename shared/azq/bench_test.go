@@ -1,71 +1,105 @@
 package azq_test
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"os"
-	"os/exec"
+	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
-	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/trace"
-	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azq/azqtest"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 )
 
-const (
-	benchSlots = 16
-	benchItems = 400 // a backlog that the emulator still scans quickly
-)
+const benchItems = 400 // a backlog that the emulator still scans quickly
+
+// backlog is a queue that is filled and drained, again and again.
+type backlog struct {
+	testing.TB
+	account  *azstore.Account
+	client   *azq.Client
+	receives atomic.Int64 // requests, and all others that are a write of a queue
+}
+
+func openBacklog(t testing.TB) *backlog {
+	b := &backlog{TB: t}
+	b.account = azuritetest.AccountWith(t, func(c *azstore.Config) {
+		c.Retry = azstore.DefaultRetry // faults would be counted, too
+		c.Seen = func(try azstore.Try) {
+			if try.Kind == azstore.QueueWrite {
+				b.receives.Add(1)
+			}
+		}
+	})
+	b.client = azqtest.Open(t, b.account, oneQueue(time.Minute))
+	return b
+}
+
+// cost is what the draining of a backlog took, for each item but for the time.
+type cost struct {
+	took                    time.Duration
+	receives, allocs, bytes float64
+}
+
+// cost fills the queue and measures drain.
+func (b *backlog) cost(slots int, drain func(*backlog, int)) cost {
+	var senders sync.WaitGroup
+	for s := range 8 {
+		senders.Go(func() { send(b, b.client, jobs, ids(fmt.Sprint("i", s, "-"), benchItems/8)...) })
+	}
+	senders.Wait()
+	if b.Failed() { // the rest would wait for the missing
+		b.FailNow()
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	receives, began := b.receives.Load(), time.Now()
+	drain(b, slots)
+	took := time.Since(began)
+	runtime.ReadMemStats(&after)
+	return cost{
+		took: took, receives: float64(b.receives.Load()-receives) / benchItems,
+		allocs: float64(after.Mallocs-before.Mallocs) / benchItems,
+		bytes:  float64(after.TotalAlloc-before.TotalAlloc) / benchItems,
+	}
+}
 
 // BenchmarkRuntime drains the same backlog with a handler that does nothing, in
-// turn with four programs of 16 slots:
+// turn with three programs of 16 slots, and of 32:
 //
-//	loop      the bare SDK: 16 goroutines that receive one message and delete it
-//	prefetch  the bare SDK: one goroutine that receives 32 ahead, 16 that delete
+//	loop      the bare SDK: a goroutine for each slot that receives one message and deletes it
+//	prefetch  the bare SDK: one goroutine that receives 32 ahead, and one for each slot that deletes
 //	runtime   this package
-//	traced    the same, while every span is sent over OTLP/HTTP (docs/tracing.md)
 //
 // It reports the rates, and the runtime's share of each of the others: the median of the
-// rounds, in each of which all four drain the same backlog. 0.9 of the loop and more means that leases, turns and bookkeeping are free where there is no
-// work at all. The prefetching one is faster because its deleters never wait for
-// a receive; its messages wait in the process while their visibility runs out,
-// which is why we do not do that.
+// rounds, in each of which all three drain the same backlog; and for each item the requests
+// that receive, and what is allocated. Messages of the prefetching one wait in the process
+// while their visibility runs out, which is why we do not do that.
 //
 //	go test . -run '^$' -bench Runtime -benchtime 5x
 func BenchmarkRuntime(b *testing.B) {
-	a := azuritetest.Account(b)
-	qs := azqtest.Open(b, a, oneQueue(time.Minute))
-	provider := sendingSpans(b)
+	for _, slots := range []int{16, 32} {
+		b.Run(fmt.Sprint(slots), func(b *testing.B) { compare(b, slots) })
+	}
+}
+
+func compare(b *testing.B, slots int) {
+	queue := openBacklog(b)
 	programs := []struct {
 		name  string
-		drain func()
-		took  []time.Duration // by round
+		drain func(*backlog, int)
+		costs []cost // by round
 	}{
-		{name: "loop", drain: func() { drainLoop(b, a.Queue(jobs)) }},
-		{name: "prefetch", drain: func() { drainPrefetch(b, a.Queue(jobs)) }},
-		{name: "runtime", drain: func() { drainWithRuntime(b, qs) }},
-		{name: "traced", drain: func() {
-			spansOf().provider.Store(provider)
-			defer spansOf().provider.Store(nil)
-			drainWithRuntime(b, qs)
-		}},
+		{name: "loop", drain: drainLoop},
+		{name: "prefetch", drain: drainPrefetch},
+		{name: "runtime", drain: drainWithRuntime},
 	}
 	for i := range b.N {
 		for j := range programs {
@@ -73,119 +107,55 @@ func BenchmarkRuntime(b *testing.B) {
 				j = len(programs) - 1 - j
 			}
 			p := &programs[(i/2+j)%len(programs)] // none always runs on the warmest emulator, or after the same one
-			var senders sync.WaitGroup
-			for s := range 8 {
-				senders.Go(func() { send(b, qs, jobs, ids(fmt.Sprint("i", s, "-"), benchItems/8)...) })
-			}
-			senders.Wait()
-			began := time.Now()
-			p.drain()
-			p.took = append(p.took, time.Since(began))
+			p.costs = append(p.costs, queue.cost(slots, p.drain))
 		}
 	}
-	runtime := programs[2].took
+	ours := programs[2].costs
 	for _, p := range programs {
-		rates, shares := make([]float64, b.N), make([]float64, b.N)
-		for i, took := range p.took {
-			rates[i], shares[i] = benchItems/took.Seconds(), took.Seconds()/runtime[i].Seconds()
+		of := func(number func(cost, cost) float64) float64 {
+			numbers := make([]float64, b.N)
+			for i, c := range p.costs {
+				numbers[i] = number(c, ours[i])
+			}
+			return median(numbers)
 		}
-		b.ReportMetric(median(rates), p.name+"-items/s")
+		b.ReportMetric(of(func(c, _ cost) float64 { return benchItems / c.took.Seconds() }), p.name+"-items/s")
+		b.ReportMetric(of(func(c, _ cost) float64 { return c.receives }), p.name+"-receives/item")
+		b.ReportMetric(of(func(c, _ cost) float64 { return c.allocs }), p.name+"-allocs/item")
+		b.ReportMetric(of(func(c, _ cost) float64 { return c.bytes }), p.name+"-B/item")
 		if p.name != "runtime" {
-			b.ReportMetric(median(shares), "runtime/"+p.name)
+			b.ReportMetric(of(func(c, ours cost) float64 { return c.took.Seconds() / ours.took.Seconds() }), "runtime/"+p.name)
 		}
 	}
 }
+
+// An item allocates no more than in loops over the bare SDK, which ask once for each: what
+// leases, turns, spans and decoding cost is what receiving several at once saves.
+func TestAllocationsOfAnItem(t *testing.T) { // alone: all that runs beside it would be counted
+	queue := openBacklog(t)
+	var ours, theirs cost
+	for range 3 { // requests that are repeated are counted, too
+		theirs, ours = queue.cost(16, drainLoop), queue.cost(16, drainWithRuntime)
+		t.Logf("allocations for an item: %.0f, of loops over the SDK %.0f", ours.allocs, theirs.allocs)
+		if ours.allocs <= mostAllocs && ours.allocs <= 1.1*theirs.allocs {
+			return
+		}
+	}
+	t.Errorf("want at most %d, and at most a tenth more than the loops", mostAllocs)
+}
+
+// mostAllocs bounds the allocations for one item: its share of a receive, its delivery, its delete.
+const mostAllocs = 500
 
 func median(of []float64) float64 {
 	slices.Sort(of)
 	return (of[(len(of)-1)/2] + of[len(of)/2]) / 2
 }
 
-// spansOf makes this package's spans with a provider while it has one. A process can set
-// its provider once only, and a benchmark runs several times.
-var spansOf = sync.OnceValue(func() *atWill {
-	w := &atWill{}
-	otel.SetTracerProvider(w)
-	return w
-})
-
-type atWill struct {
-	noop.TracerProvider
-	provider atomic.Pointer[sdktrace.TracerProvider]
-}
-
-func (w *atWill) Tracer(name string, _ ...trace.TracerOption) trace.Tracer {
-	return tracerAtWill{will: w, name: name}
-}
-
-type tracerAtWill struct {
-	noop.Tracer
-	will *atWill
-	name string
-}
-
-func (t tracerAtWill) Start(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
-	if p := t.will.provider.Load(); p != nil {
-		return p.Tracer(t.name).Start(ctx, name, options...)
-	}
-	return t.Tracer.Start(ctx, name, options...)
-}
-
-// collecting is the variable that makes a copy of the test binary a collector of spans.
-const collecting = "CUTROOM_TEST_COLLECTOR"
-
-// collect reads what is sent to it and forgets it, until its standard input ends. Its
-// first line of output is its address, its second how many bytes came.
-func collect() {
-	var received atomic.Int64
-	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		n, _ := io.Copy(io.Discard, r.Body)
-		received.Add(n)
-	}))
-	fmt.Println(collector.URL)
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	collector.Close()
-	fmt.Println(received.Load())
-}
-
-// sendingSpans returns a provider whose spans all go to a collector in a process of its
-// own, as it has on a machine that works.
-func sendingSpans(b *testing.B) *sdktrace.TracerProvider {
-	cmd := exec.Command(os.Args[0]) //nolint:gosec // this binary
-	cmd.Env = append(os.Environ(), collecting+"=1")
-	end, err := cmd.StdinPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
-	lines := bufio.NewScanner(out)
-	lines.Scan()
-	exporter, err := otlptracehttp.New(b.Context(), otlptracehttp.WithEndpointURL(lines.Text()))
-	if err != nil {
-		b.Fatal(err)
-	}
-	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter))
-	b.Cleanup(func() {
-		err := provider.Shutdown(context.Background()) // which sends the rest
-		_ = end.Close()
-		lines.Scan()
-		sent, _ := strconv.Atoi(lines.Text())
-		if err = errors.Join(err, cmd.Wait()); err != nil || sent < b.N*benchItems*100 {
-			b.Errorf("%d bytes of spans were sent: %v", sent, err)
-		}
-	})
-	return provider
-}
-
-func drainLoop(b *testing.B, q *azqueue.QueueClient) {
+func drainLoop(b *backlog, slots int) {
+	q := b.account.Queue(jobs)
 	var workers sync.WaitGroup
-	for range benchSlots {
+	for range slots {
 		workers.Go(func() {
 			for {
 				got, err := q.DequeueMessage(b.Context(), &azqueue.DequeueMessageOptions{VisibilityTimeout: new(int32(60))})
@@ -205,11 +175,12 @@ func drainLoop(b *testing.B, q *azqueue.QueueClient) {
 	workers.Wait()
 }
 
-func drainPrefetch(b *testing.B, q *azqueue.QueueClient) {
+func drainPrefetch(b *backlog, slots int) {
+	q := b.account.Queue(jobs)
 	type message struct{ id, receipt string }
 	found := make(chan message, azq.MaxBatch)
 	var deleters sync.WaitGroup
-	for range benchSlots {
+	for range slots {
 		deleters.Go(func() {
 			for m := range found {
 				if _, err := q.DeleteMessage(b.Context(), m.id, m.receipt, nil); err != nil {
@@ -218,7 +189,7 @@ func drainPrefetch(b *testing.B, q *azqueue.QueueClient) {
 			}
 		})
 	}
-	for got := 0; got < benchItems; {
+	for got := 0; got < benchItems && !b.Failed(); {
 		batch, err := q.DequeueMessages(b.Context(), &azqueue.DequeueMessagesOptions{NumberOfMessages: new(int32(azq.MaxBatch)), VisibilityTimeout: new(int32(60))})
 		if err != nil {
 			b.Fatal(err)
@@ -232,14 +203,14 @@ func drainPrefetch(b *testing.B, q *azqueue.QueueClient) {
 	deleters.Wait()
 }
 
-func drainWithRuntime(b *testing.B, qs *azq.Client) {
+func drainWithRuntime(b *backlog, slots int) {
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
 	var done sync.WaitGroup
 	done.Add(benchItems)
 	h := azq.HandlerFunc(func(context.Context, *azq.RawJob) error { done.Done(); return nil })
-	c := qs.With(azq.Options{
-		Handlers: map[string]azq.Handler{step: h}, Pools: map[string]int{light: benchSlots}, StopWithin: 5 * time.Second,
+	c := b.client.With(azq.Options{
+		Handlers: map[string]azq.Handler{step: h}, Pools: map[string]int{light: slots}, StopWithin: 5 * time.Second,
 	})
 	finished := make(chan error, 1)
 	go func() { finished <- c.Run(ctx) }()

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -26,13 +25,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/inject"
 )
 
-func TestMain(m *testing.M) {
-	if os.Getenv(collecting) != "" {
-		collect()
-		return
-	}
-	azuritetest.Main(m)
-}
+func TestMain(m *testing.M) { azuritetest.Main(m) }
 
 const (
 	jobs = "jobs" // a queue
