@@ -2,6 +2,7 @@ package foreign_test
 
 import (
 	"bytes"
+	"fmt"
 	"go/format"
 	"os"
 	"path/filepath"
@@ -75,4 +76,32 @@ func write(t *testing.T, dir, name string, text []byte) {
 	if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// What is around each further piece of the README's code, in its order.
+var around = []string{
+	"func send(ctx context.Context, letters []Letter) error {\n%s\n_, _ = id, ids\nreturn err\n}",
+	"func long(ctx context.Context, pages []int, job *azq.Job[Letter]) error {\n%s\nreturn nil\n}",
+	"var queues = \n%s",
+	"%s",
+	"func subscribe() {\n%s\n_, _ = events, stop\n}",
+	"func mount(mux *http.ServeMux, onlyOperators func(http.Handler) http.Handler) {\n%s\n}",
+}
+
+// The README's other pieces of code compile beside its program. An ellipsis stands for nil.
+func TestTheCodeOfTheReadmeCompiles(t *testing.T) {
+	t.Parallel()
+	dir := outside(t, programOfTheReadme(t), "azstore", "azq")
+	pieces := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllSubmatch(read(t, readme), -1)[1:]
+	if len(pieces) != len(around) {
+		t.Fatalf("the README has %d pieces of code after its program, and here are %d", len(pieces), len(around))
+	}
+	var source strings.Builder
+	fmt.Fprintf(&source, "package main\n\nimport (\n\"context\"\n\"log\"\n\"net/http\"\n\"time\"\n%q\n%q\n)\n\nvar client *azq.Client\n",
+		shared+"/azq", shared+"/azq/azqops")
+	for i, piece := range pieces {
+		fmt.Fprintf(&source, "\n"+around[i]+"\n", bytes.ReplaceAll(piece[1], []byte("{ … }"), []byte("{ return nil }")))
+	}
+	write(t, dir, "readme.go", []byte(source.String()))
+	goOutside(t, dir, "build", "-o", "program", ".")
 }
