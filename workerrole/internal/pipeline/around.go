@@ -132,3 +132,96 @@ func (r *Runner) watchVideo(ctx context.Context, d *delivery, next handler) erro
 	<-watch
 	return err
 }
+
+// judge decides what an error means: for the row of the step, for a step that waits for the
+// rest of its upload, and in the words of the queue for the message.
+func (r *Runner) judge(ctx context.Context, d *delivery, next handler) error {
+	err := next(ctx, d)
+	if err != nil && d.claim != nil && !d.ended {
+		err = r.writeEnd(ctx, d, err)
+	}
+	if r.Early != nil && d.claim != nil && growing(d.claim.Video, d.key) {
+		err = r.Early.Settle(ctx, d.key, d.job.Item.Snoozes, err)
+	}
+	switch {
+	case errors.Is(err, videostore.ErrGone):
+		return azq.Unwanted(err.Error())
+	case errors.Is(err, videostore.ErrDuplicate):
+		return nil
+	case errors.Is(err, videostore.ErrSuperseded) && d.claim == nil: // the next delivery sees how it stands
+		return azq.Snooze(time.Second, err.Error())
+	case errors.Is(err, videostore.ErrSuperseded):
+		return azq.ErrLeaseLost
+	}
+	return err
+}
+
+// writeEnd writes how an attempt ended that has no commit, and returns its error.
+func (r *Runner) writeEnd(ctx context.Context, d *delivery, err error) error {
+	cause := context.Cause(ctx)
+	_, trouble := azq.AsDependencyError(err)
+	failure, failed := errors.AsType[*video.Failure](err)
+	early := failed && d.work.Growing() // which says nothing about the whole file
+	switch {
+	case errors.Is(err, videostore.ErrSuperseded): // another attempt owns the row
+	case errors.Is(err, videostore.ErrGone), errors.Is(cause, azq.ErrDraining):
+		r.giveBack(ctx, d, videostore.OutcomeReleased, nil) // or the row would say "running" for ever
+	case failed && !early:
+		if err := d.claim.Fail(ctx, failure); err != nil {
+			return r.writeEnd(ctx, d, err)
+		}
+		return r.follow(ctx, d, d.claim.SendOutbox(ctx)) // a part that failed alone may have been the last
+	case errors.Is(cause, azq.ErrLeaseLost): // another attempt will own it
+	case early, trouble, errors.Is(cause, azq.ErrLeaseEnding):
+		r.giveBack(ctx, d, videostore.OutcomeReleased, err)
+	default:
+		r.giveBack(ctx, d, videostore.OutcomeRetry, err)
+	}
+	return err
+}
+
+// giveBack writes the end of an attempt into the step row, though ctx may have ended.
+func (r *Runner) giveBack(ctx context.Context, d *delivery, outcome videostore.Outcome, cause error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	if err := d.claim.GiveBack(ctx, outcome, cause); err != nil {
+		r.Log.Warn("note the end of an attempt", "error", err)
+	}
+}
+
+// requestedAt is when the work was asked for: the item says it to the millisecond, the
+// service to the second.
+func requestedAt(job *azq.RawJob) time.Time {
+	if job.Item.Time.IsZero() {
+		return job.Inserted
+	}
+	return job.Item.Time
+}
+
+// Exhausted records the failure of a step that is not done again before its item becomes
+// poison. Safe to repeat.
+func (r *Runner) Exhausted(ctx context.Context, job *azq.RawJob, cause error) error {
+	key, err := workflow.KeyOf(job.Item)
+	if err != nil {
+		return nil // no step can be recorded
+	}
+	if !key.Declared().HasRows() { // or the reconciler would send the item again
+		return r.Videos.GaveUp(ctx, key.ID, key.Step)
+	}
+	if r.Early != nil && key.Declared().Stage != workflow.OnRequest {
+		if again, err := r.Early.Exhausted(ctx, key, requestedAt(job)); again && err == nil {
+			return azq.Unwanted("the step is done again with the complete upload")
+		} else if err != nil {
+			return err
+		}
+	}
+	reason := "failed at every attempt"
+	var killed *azq.KilledError
+	if errors.As(cause, &killed) {
+		reason = fmt.Sprintf("needs more memory than there is: it was killed %d times", killed.Times)
+	}
+	return r.Videos.FailStep(ctx, key, &video.Failure{
+		Code:   video.ProcessingFailed,
+		Detail: fmt.Sprintf("the %s step %s; an operator finds the reason in /ops/poison", key.Step, reason),
+	})
+}
