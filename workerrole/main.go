@@ -159,12 +159,10 @@ func (r *role) leader() *upkeep.Leader {
 		CreateTimeout: time.Minute, AbandonAfter: r.cfg.AbandonAfter, SweepAfter: r.cfg.JanitorGrace,
 		KeyLife: sourceparts.KeyLife, Log: r.log,
 		Queue: upkeep.StateIn(r.queues), Passed: r.measured.reconciled,
-		Workers: func(ctx context.Context) ([]workers.Worker, error) {
-			return r.register.List(ctx, time.Now().Add(-upkeep.Alive))
-		},
+		Workers: r.living,
 	}
 	janitor := upkeep.Janitor{Videos: r.Videos, Blobs: r.Blobs, Grace: r.cfg.JanitorGrace, ClipLife: r.cfg.ClipLife, Log: r.log}
-	return &upkeep.Leader{Blobs: r.Blobs, Log: r.log, Passed: r.measured.passed, Duties: []upkeep.Duty{
+	return &upkeep.Leader{Blobs: r.Blobs, Log: r.log, Passed: r.measured.passed, Peers: r.living, Duties: []upkeep.Duty{
 		{Name: "reconcile", Every: r.cfg.ReconcileEvery, Do: reconciler.Pass},
 		{Name: "janitor", Every: r.cfg.JanitorEvery, Do: janitor.Pass},
 		{Name: "sum views", Every: 10 * time.Minute, Do: func(ctx context.Context) (int, error) {
@@ -180,6 +178,11 @@ func (r *role) leader() *upkeep.Leader {
 			return r.register.Forget(ctx, time.Now().Add(-24*time.Hour))
 		}},
 	}}
+}
+
+// living lists the workers that are alive, but for some without work.
+func (r *role) living(ctx context.Context) ([]workers.Worker, error) {
+	return r.register.List(ctx, time.Now().Add(-upkeep.Alive))
 }
 
 // run works until ctx ends, then drains.

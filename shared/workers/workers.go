@@ -32,6 +32,7 @@ type Worker struct {
 	PID       int            `json:"pid"`
 	StartedAt time.Time      `json:"startedAt"`
 	SeenAt    time.Time      `json:"seenAt"`
+	Every     time.Duration  `json:"every"` // the longest pause until the next heartbeat, nanoseconds
 	Draining  bool           `json:"draining"`
 	Leader    bool           `json:"leader"` // elected for reconciling and cleaning
 	Pools     map[string]int `json:"pools"`  // slots by pool
@@ -46,6 +47,14 @@ type Worker struct {
 	Queues map[string]Count `json:"queues,omitempty"`
 	// Breakers are the dependencies whose circuit breaker is not closed.
 	Breakers []azq.BreakerStats `json:"breakers,omitempty"`
+}
+
+// BeatEvery is the pause between two heartbeats of a worker that works.
+const BeatEvery = 3 * time.Second
+
+// Overdue is how late the worker's next heartbeat is; negative before it is due.
+func (w Worker) Overdue(now time.Time) time.Duration {
+	return now.Sub(w.SeenAt) - max(w.Every, BeatEvery)
 }
 
 // Count is what became of the items of one queue at one worker.

@@ -31,7 +31,7 @@ const (
 
 	askTimeout  = 3 * time.Second
 	parallel    = 4
-	silentAfter = 8 * time.Second // a heartbeat comes every 3 s at least
+	silentAfter = 5 * time.Second // a heartbeat is late
 	forgetAfter = 10 * time.Minute
 
 	maxMessages = azq.MaxBatch

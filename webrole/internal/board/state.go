@@ -139,7 +139,7 @@ func rowOf(item string) (row string, index *int) {
 
 func workerOf(w workers.Worker, now time.Time, later map[string]int64) api.BoardWorker {
 	out := api.BoardWorker{
-		Name: w.Name, StartedAt: w.StartedAt, SeenAt: w.SeenAt, Silent: now.Sub(w.SeenAt) > silentAfter,
+		Name: w.Name, StartedAt: w.StartedAt, SeenAt: w.SeenAt, Silent: w.Overdue(now) > silentAfter,
 		Draining: w.Draining, Leader: w.Leader, Pools: w.Pools, Done: w.Done, Failed: w.Failed, StaleLeases: w.Stale,
 		Host: w.Host, Pid: w.PID, Trouble: w.Trouble, Tasks: []api.BoardTask{}, Breakers: []api.BoardBreaker{},
 	}

@@ -188,7 +188,7 @@ func (w *Window) Decide(seen Observation) Decision {
 }
 
 const (
-	aliveFor = 15 * time.Second // a heartbeat comes every 3 s
+	deadAfter = 12 * time.Second // a heartbeat is late
 
 	// believe is how many items count as measured by Spec.Typical: the first item of a
 	// queue, which may be an odd one, does not decide alone.
@@ -215,7 +215,7 @@ func Each(spec azq.Spec, found []workers.Worker) time.Duration {
 func Fleet(at time.Time, found []workers.Worker) (n int, slots map[string]int) {
 	slots = map[string]int{}
 	for _, w := range found {
-		if w.Draining || at.Sub(w.SeenAt) > aliveFor {
+		if w.Draining || w.Overdue(at) > deadAfter {
 			continue
 		}
 		n++

@@ -47,7 +47,13 @@ type Leader struct {
 	// failed.
 	Passed func(duty string, items int, failed bool, took time.Duration)
 
+	// Peers, if set, lists the living workers. A table costs a tenth of what a lease does, so
+	// a worker asks for the lease only when the register shows no leader that goes on.
+	Peers func(context.Context) ([]workers.Worker, error)
+
 	leading atomic.Bool
+	sign    string    // what leaders last wrote into the register …
+	signAt  time.Time // … and when it was seen first
 }
 
 // Leading reports whether this worker is the leader now.
@@ -56,16 +62,47 @@ func (l *Leader) Leading() bool { return l.leading.Load() }
 // Run tries to become the leader until ctx ends. Errors of duties are logged, and the
 // next pass tries again.
 func (l *Leader) Run(ctx context.Context) {
-	Repeat(ctx, leaseTime/3, func() {
-		asked := time.Now()
-		lease, err := l.Blobs.AcquireLease(ctx, azq.ControlContainer, leaseBlob, leaseTime)
-		switch {
-		case err == nil:
-			l.lead(ctx, lease, asked)
-		case !errors.Is(err, blobstore.ErrLeaseTaken) && ctx.Err() == nil:
-			l.Log.Warn("stand for election", "error", err)
+	for ctx.Err() == nil {
+		led, peers := l.led(ctx)
+		if !led {
+			l.stand(ctx)
 		}
-	})
+		// Many look more seldom, so that together they do not look more often.
+		sleep(ctx, leaseTime/3*time.Duration(max(1, peers/10)))
+	}
+}
+
+func (l *Leader) stand(ctx context.Context) {
+	asked := time.Now()
+	lease, err := l.Blobs.AcquireLease(ctx, azq.ControlContainer, leaseBlob, leaseTime)
+	switch {
+	case err == nil:
+		l.lead(ctx, lease, asked)
+	case !errors.Is(err, blobstore.ErrLeaseTaken) && ctx.Err() == nil:
+		l.Log.Warn("stand for election", "error", err)
+	}
+}
+
+// led reports whether another worker leads, as far as the register tells: its row says so, and
+// changed a short time ago by our clock. When in doubt the lease is asked.
+func (l *Leader) led(ctx context.Context) (led bool, peers int) {
+	if l.Peers == nil {
+		return false, 0
+	}
+	found, err := l.Peers(ctx)
+	sign := ""
+	for _, w := range found {
+		if w.Leader {
+			sign += fmt.Sprintln(w.Name, w.SeenAt)
+		}
+	}
+	if err != nil || sign == "" {
+		return false, len(found)
+	}
+	if sign != l.sign {
+		l.sign, l.signAt = sign, time.Now()
+	}
+	return time.Since(l.signAt) < leaseTime*2/3, len(found)
 }
 
 // leaseMargin is how long before the end of its lease a leader stops that could not renew it.
@@ -145,22 +182,30 @@ func firstErrors(errs []error) error {
 }
 
 const (
-	// beatEvery is how often a worker rewrites its row.
-	beatEvery = 3 * time.Second
+	// beatEvery is how often a worker rewrites its row that works or leads.
+	beatEvery = workers.BeatEvery
+	// restEvery is the same for one that has nothing to do.
+	restEvery = 10 * time.Second
 	// noteEvery is how soon the row tells people who watch that an item began or ended.
 	noteEvery = time.Second
 )
 
-// Alive is how old the latest heartbeat of a living worker can be: some may be lost.
+// Alive is how old the latest heartbeat of a living worker can be that works or leads: some
+// may be lost.
 const Alive = 5 * beatEvery
 
 // Heartbeat keeps a worker's row in the register until ctx ends, then removes it. A
-// worker whose items stay the same writes every 3 s, another one at most every second.
+// worker whose items stay the same writes every 3 s, one without items every 10 s, and any other
+// at most every second.
 func Heartbeat(ctx context.Context, register *workers.Register, now func() workers.Worker, log *slog.Logger) {
 	var last workers.Worker // as the row has it
 	Repeat(ctx, noteEvery, func() {
 		w := now()
-		if time.Since(last.SeenAt) < beatEvery && sameItems(w, last) {
+		w.Every = beatEvery
+		if len(w.Busy) == 0 && !w.Leader {
+			w.Every = restEvery
+		}
+		if time.Since(last.SeenAt) < w.Every && sameItems(w, last) {
 			return
 		}
 		w.SeenAt = time.Now().UTC()

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -719,6 +720,65 @@ func TestJanitorKeepsClips(t *testing.T) {
 		t.Fatal(err)
 	}
 	sweep(clip)
+}
+
+// While the register shows a leader that goes on, no other worker asks for the lease. When it
+// shows it no more, one does.
+func TestTheRegisterSavesRequestsForTheLease(t *testing.T) {
+	azuritetest.Slow(t, "waits for time to pass")
+	t.Parallel()
+	b := setup(t)
+	var stands atomic.Bool
+	seen := time.Now()
+	l := &upkeep.Leader{Blobs: b.blobs, Log: slog.New(slog.DiscardHandler), Peers: func(context.Context) ([]workers.Worker, error) {
+		if !stands.Load() {
+			seen = seen.Add(3 * time.Second)
+		}
+		return []workers.Worker{{Name: "other", Leader: true, SeenAt: seen}, {Name: "third"}}, nil
+	}}
+	ctx, counter := azstore.WithCounter(t.Context())
+	ctx, stop := context.WithCancel(ctx)
+	gone := make(chan struct{})
+	go func() { defer close(gone); l.Run(ctx) }()
+	defer func() { stop(); <-gone }()
+	<-time.After(12 * time.Second)
+	if n := counter.Requests(); n != 0 || l.Leading() {
+		t.Errorf("beside a leader that goes on, %d requests for its lease, leads: %v", n, l.Leading())
+	}
+	stands.Store(true)
+	azuritetest.Eventually(t, 25*time.Second, func() error {
+		if !l.Leading() {
+			return errors.New("does not lead, though the other says nothing more")
+		}
+		return nil
+	})
+}
+
+// A worker without items writes its row seldom, and one with items every 3 s.
+func TestHeartbeatsOfIdleWorkersAreRare(t *testing.T) {
+	azuritetest.Slow(t, "waits for time to pass")
+	t.Parallel()
+	account := azuritetest.Account(t)
+	if err := account.Ensure(t.Context(), nil, nil, []string{workers.Table}); err != nil {
+		t.Fatal(err)
+	}
+	beats := func(w workers.Worker) int {
+		ctx, counter := azstore.WithCounter(t.Context())
+		ctx, stop := context.WithTimeout(ctx, 8*time.Second)
+		defer stop()
+		upkeep.Heartbeat(ctx, workers.New(account), func() workers.Worker { return w }, slog.Default())
+		return counter.Counts().Requests[azstore.TableWrite]
+	}
+	var busy, idle int
+	var both sync.WaitGroup
+	both.Go(func() { idle = beats(workers.Worker{Name: "idle"}) })
+	both.Go(func() {
+		busy = beats(workers.Worker{Name: "busy", Busy: []azq.Running{{Delivery: azq.Delivery{MessageID: "m"}}}})
+	})
+	both.Wait()
+	if idle != 1 || busy < 2 {
+		t.Errorf("%d heartbeats of an idle worker in 8 s, want 1, and %d of a busy one, want 2 or more", idle, busy)
+	}
 }
 
 // A heartbeat tells within seconds that an item began, and does not wait for its turn.
