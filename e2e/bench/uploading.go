@@ -203,7 +203,7 @@ func (s *sent) look(ctx context.Context, u *journey.User, t load.Times) error {
 func (c *counter) work() int {
 	n := 0
 	for r, count := range c.counts() {
-		if r.label != looks.label && r.label != lengths.label && r.label != leases.label {
+		if r != looks && r != lengths && r != leases && r != bells {
 			n += count
 		}
 	}

@@ -201,6 +201,7 @@ func (q *Queue) sendAgain(ctx context.Context, text string) error {
 	item, err := DecodeItem(text)
 	if err != nil { // not readable here; a newer worker may be able to read it
 		_, err = q.enqueue(ctx, q.client, text, 0, 0)
+		q.ring(ctx)
 		return err
 	}
 	item.Reset()

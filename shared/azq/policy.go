@@ -67,13 +67,14 @@ func (q *Queue) Policy() Policy {
 	return q.policy
 }
 
-// Paused reports whether nothing may be received: the queue is paused, or perhaps it is,
-// because this process has not read its policy yet. It makes no request.
-func (q *Queue) Paused() bool {
-	q = q.lead
+// Paused reports whether the queue is paused, as far as this process knows. It makes no request.
+func (q *Queue) Paused() bool { return q.Policy().Paused }
+
+// policyRead is when this process last read the policy; zero when it never did.
+func (q *Queue) policyRead() time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.policy.Paused || !q.read
+	return q.read
 }
 
 // Visibility is the visibility timeout in force: the published value, or the declared
@@ -89,7 +90,11 @@ func (q *Queue) Pause(ctx context.Context) error {
 
 // Resume undoes [Queue.Pause]. Safe to repeat.
 func (q *Queue) Resume(ctx context.Context) error {
-	return q.publish(ctx, func(p *Policy) { p.Paused = false })
+	err := q.publish(ctx, func(p *Policy) { p.Paused = false })
+	if err == nil {
+		q.ring(ctx)
+	}
+	return err
 }
 
 // SetVisibility publishes a visibility timeout for every role: whole seconds (rounded up) from 1 s
@@ -103,7 +108,7 @@ func (q *Queue) SetVisibility(ctx context.Context, d time.Duration) error {
 func (q *Queue) adopt(p Policy) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.read = true
+	q.read = time.Now()
 	if p.Epoch >= q.policy.Epoch {
 		q.policy = p
 	}

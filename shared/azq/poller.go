@@ -9,49 +9,52 @@ import (
 
 const (
 	firstIdlePoll = 100 * time.Millisecond
-	laneAwake     = time.Minute // after a message in any lane
+	awakeFor      = time.Minute     // a poller looks often for this long after a message
+	ringAwake     = 3 * time.Second // and after a ring: longer than the pause between two rings
+	// asleepPoll is how often the poller of a queue looks without being woken, when all else
+	// should fail: see watch.
+	asleepPoll = 6 * time.Hour
 )
 
-// AsleepPoll is the pause between two looks at a lane other than 0 while no lane of any
-// queue has had a message for a minute: they are used only while lane 0 is busy.
-const AsleepPoll = 15 * time.Second
-
-// queuePoller receives from one queue.
+// queuePoller receives from one queue. Without messages it falls asleep after a minute, and
+// is woken by a send in this process, by a ring or by the watch.
 type queuePoller struct {
-	queue *Queue
-	kinds []string // of its items
-	pool  *pool
-	state *queueState
-	lanes *lanes
+	queue   *Queue
+	kinds   []string // of its items
+	pool    *pool
+	state   *queueState
+	stirred *atomic.Int64 // when a poller of this process was last woken: Unix nanoseconds
 
 	mu      sync.Mutex
 	counted QueueStats
+	awake   time.Time // until then
 }
 
-// lanes are the pollers of all queues that have lanes. A message in one wakes the others.
-type lanes struct {
-	pollers []*queuePoller
-	latest  atomic.Int64 // message in any of them: Unix nanoseconds
-}
-
-func awake(latest int64) bool { return time.Since(time.Unix(0, latest)) <= laneAwake }
-
-// sleeping reports whether this lane is polled every AsleepPoll only.
-func (l *queuePoller) sleeping() bool {
-	return l.queue.Spec().Lane() > 0 && !awake(l.lanes.latest.Load())
-}
-
-// found notes that the queue had a message, and wakes the other lanes if they sleep.
-func (l *queuePoller) found() {
-	if !l.queue.Spec().Laned || awake(l.lanes.latest.Swap(time.Now().UnixNano())) {
-		return
-	}
-	for _, other := range l.lanes.pollers {
-		if other != l {
-			other.queue.Wake()
-		}
+// stay keeps the poller awake for d from now, or longer.
+func (l *queuePoller) stay(d time.Duration) {
+	now := time.Now()
+	l.stirred.Store(now.UnixNano())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if until := now.Add(d); until.After(l.awake) {
+		l.awake = until
 	}
 }
+
+// rouse lets the poller look now, and stay awake for d.
+func (l *queuePoller) rouse(d time.Duration) {
+	l.stay(d)
+	l.queue.Wake()
+}
+
+// awakeStill is for how long the poller stays awake without being woken.
+func (l *queuePoller) awakeStill() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Until(l.awake)
+}
+
+func (l *queuePoller) asleep() bool { return l.awakeStill() <= 0 }
 
 // lookAgain is how long after a look at what keeps the queue from being polled, a pause or a
 // breaker, comes the next one. It makes no request.
@@ -65,8 +68,7 @@ func (c *worker) poll(ctx context.Context, l *queuePoller) {
 	idle := firstIdlePoll
 	want := 1 // while the queue may be empty: other queues need slots too
 	for ctx.Err() == nil {
-		if l.queue.Paused() || c.breakers.block(l.kinds) {
-			l.wait(ctx, lookAgain)
+		if c.held(ctx, l) {
 			continue
 		}
 		// snippet: slots-first
@@ -85,42 +87,59 @@ func (c *worker) poll(ctx context.Context, l *queuePoller) {
 			})
 		}
 		// end snippet
-		want = 1
 		if len(leases) > 0 {
-			if len(leases) == slots.got { // there may be more
+			many := want == MaxBatch && len(leases) == slots.got
+			if want = 1; len(leases) == slots.got { // there may be more
 				want = MaxBatch
+			}
+			if many { // perhaps more than this worker can take
+				l.queue.ring(ctx)
 			}
 			idle = firstIdlePoll
 			l.count(func(s *QueueStats) { s.Received += int64(len(leases)) })
-			l.found()
+			l.stay(awakeFor)
 			continue
 		}
+		want = 1
 		if err != nil {
+			l.stay(awakeFor) // there may be messages
 			l.count(func(s *QueueStats) { s.ReceiveErrors++ })
 			c.log.Warn("cannot receive", "queue", spec.Name, "error", err)
 		} else {
 			l.count(func(s *QueueStats) { s.EmptyPolls++ })
 		}
-		longest := l.longestIdle()
-		if l.wait(ctx, min(spread(idle), longest)) {
+		if l.wait(ctx, l.pause(idle)) {
 			idle = firstIdlePoll
 		} else {
-			idle = min(2*idle, longest)
+			idle = min(2*idle, spec.MaxIdlePoll)
 		}
 	}
 }
 
-// longestIdle is the longest pause after an empty answer. Messages that are there may be
-// hidden by a crashed worker.
-func (l *queuePoller) longestIdle() time.Duration {
-	if l.sleeping() {
-		return min(AsleepPoll, l.queue.Visibility())
+// pause is the pause after an empty answer.
+func (l *queuePoller) pause(idle time.Duration) time.Duration {
+	if l.asleep() {
+		return spread(asleepPoll)
 	}
-	longest := l.queue.Spec().MaxIdlePoll
-	if l.stats().Length > 0 {
-		longest = min(longest, time.Second)
+	return min(spread(idle), l.queue.Spec().MaxIdlePoll)
+}
+
+// held reports that nothing may be received now, because the queue is paused or a breaker is
+// open, and waits for a while then.
+func (c *worker) held(ctx context.Context, l *queuePoller) bool {
+	pause := lookAgain
+	if l.queue.Paused() {
+		if err := c.refreshIfOld(ctx, l); err != nil {
+			pause = spread(unknownPause)
+		} else if l.asleep() {
+			pause = spread(asleepPoll)
+		}
 	}
-	return longest
+	if !l.queue.Paused() && !c.breakers.block(l.kinds) {
+		return false
+	}
+	l.wait(ctx, pause)
+	return true
 }
 
 // receiving is the name under which breakers count trouble with a receive.
@@ -129,17 +148,20 @@ const receiving = "receive"
 // receive goes on when ctx ends, because a request that is cut off may have hidden
 // messages that no worker knows. settled is to be called for each lease.
 func (c *worker) receive(ctx context.Context, l *queuePoller, slots int) (leases []*Lease, settled func(), err error) {
-	if l.queue.Paused() { // perhaps since the poller waited for its slots
+	err = c.refreshIfOld(ctx, l)
+	if ctx.Err() != nil || err == nil && l.queue.Paused() { // since the poller slept, or waited for its slots
 		return nil, nil, nil
 	}
 	slots, settled = c.breakers.admit(slots, l.kinds)
 	if slots == 0 {
-		return nil, nil, nil
+		return nil, nil, err
 	}
-	patience := min(max(l.queue.Visibility()/4, time.Second), 10*time.Second)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-	defer cancel()
-	leases, err = l.queue.Receive(ctx, slots)
+	if err == nil { // the policy is known
+		patience := min(max(l.queue.Visibility()/4, time.Second), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		defer cancel()
+		leases, err = l.queue.Receive(ctx, slots)
+	}
 	if len(leases) == 0 {
 		settled()
 	}

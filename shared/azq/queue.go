@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
@@ -43,13 +44,16 @@ type Queue struct {
 	poison       *azqueue.QueueClient // <base>-poison
 	poisonedRows *tablestore.Table
 
+	doorbells *tablestore.Table
+	nextRing  atomic.Int64 // not before: Unix nanoseconds
+
 	// lead is lane 0, whose policy holds for all lanes; lane 0 points to itself. The
 	// fields below are used in the lead only.
 	lead   *Queue
 	tuner  tuner
 	mu     sync.Mutex
-	policy Policy // the newest that was read; zero when none was
-	read   bool   // one was read
+	policy Policy    // the newest that was read; zero when none was
+	read   time.Time // when one was, last; zero when none was
 }
 
 // Open returns the queue of spec. It makes no request.
@@ -58,6 +62,7 @@ func OpenQueue(a *azstore.Account, spec Spec) *Queue {
 	q := &Queue{
 		spec: spec, account: a, client: a.Queue(spec.Name), blobs: blobstore.New(a), wake: make(chan struct{}, 1),
 		poison: a.Queue(PoisonName(spec.Base())), poisonedRows: tablestore.New(a, PoisonTable),
+		doorbells: tablestore.New(a, DoorbellTable),
 	}
 	q.lead = q
 	return q
@@ -95,6 +100,7 @@ func (q *Queue) send(ctx context.Context, item Item, delay, expiry time.Duration
 	if delay <= 0 {
 		q.Wake()
 	}
+	q.ring(ctx)
 	return nil
 }
 
@@ -235,7 +241,7 @@ func (q *Queue) Clear(ctx context.Context) error {
 
 // Create makes the queue and what else it needs, if missing.
 func (q *Queue) Create(ctx context.Context) error {
-	return q.account.Ensure(ctx, containers, []string{q.spec.Name, PoisonName(q.spec.Base())}, []string{PoisonTable})
+	return q.account.Ensure(ctx, containers, []string{q.spec.Name, PoisonName(q.spec.Base())}, tables)
 }
 
 // Delete removes the queue and its poison queue, if they exist. For 30 s or more Azure refuses

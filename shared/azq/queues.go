@@ -32,7 +32,10 @@ const (
 	ControlContainer = "control" // blob leases: of writers of policies, and of elected duties
 )
 
-var containers = []string{ClaimsContainer, ControlContainer}
+var (
+	containers = []string{ClaimsContainer, ControlContainer}
+	tables     = []string{PoisonTable, DoorbellTable}
+)
 
 // openQueues opens the queues of the options with their lanes. It makes no request.
 func openQueues(a *azstore.Account, o Options) *queues {
@@ -60,7 +63,7 @@ func (qs *queues) Ensure(ctx context.Context) error {
 	missing := slices.DeleteFunc(namesOf(qs.specs), func(name string) bool {
 		return slices.Contains(there, qs.account.Name(name))
 	})
-	err = qs.account.Ensure(ctx, containers, missing, []string{PoisonTable})
+	err = qs.account.Ensure(ctx, containers, missing, tables)
 	qs.ensured.Store(err == nil)
 	return err
 }

@@ -174,6 +174,7 @@ func (o *owner) interrupt(ctx context.Context, reason string) {
 	o.poller.count(func(s *QueueStats) { s.Released++ })
 	o.log().Info("given back", "why", reason)
 	o.release(ctx, EventReleased, errors.New(reason), 0, func(i *Item) { i.Releases++ })
+	o.poller.queue.ring(ctx)
 }
 
 // often: an item that meets trouble with this many releases is logged as an error.

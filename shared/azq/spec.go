@@ -38,7 +38,7 @@ type Spec struct {
 	// it weighs the queue when workers are counted (paper row Q18). Default 1 s.
 	Typical time.Duration
 
-	MaxIdlePoll time.Duration // longest pause between two looks at an empty queue; default 5 s
+	MaxIdlePoll time.Duration // longest pause between two looks at a queue that had messages in the last minute; default 1 s
 	MaxFailures int           // failed attempts before an item is poison; default 5
 
 	lane int    // set by withLanes, as base
@@ -50,7 +50,7 @@ func (s Spec) withDefaults() Spec {
 	s.Visibility = cmp.Or(s.Visibility, 30*time.Second)
 	s.Weight = cmp.Or(s.Weight, 1)
 	s.Typical = cmp.Or(s.Typical, time.Second)
-	s.MaxIdlePoll = cmp.Or(s.MaxIdlePoll, 5*time.Second)
+	s.MaxIdlePoll = cmp.Or(s.MaxIdlePoll, time.Second)
 	s.MaxFailures = cmp.Or(s.MaxFailures, 5)
 	return s
 }

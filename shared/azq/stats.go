@@ -116,6 +116,9 @@ func (l *queuePoller) stats() QueueStats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.counted
+	if time.Now().After(l.awake) {
+		s.Length = 0 // it is read no more
+	}
 	s.Queue, s.Base = l.queue.Name(), l.queue.Spec().Base()
 	s.Visibility, s.Paused = l.queue.Visibility(), l.queue.Policy().Paused
 	return s

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/cutroom/cutroom/shared/azstore"
 )
 
 // worker receives and settles the messages of a client.
@@ -20,7 +22,8 @@ type worker struct {
 	running  sync.WaitGroup
 	draining atomic.Bool
 	breakers *breakers
-	owners   sync.Map // of *owner: the items in progress
+	owners   sync.Map     // of *owner: the items in progress
+	stirred  atomic.Int64 // see queuePoller
 }
 
 // newWorker makes a worker for the queues whose pool has slots.
@@ -35,7 +38,7 @@ func newWorker(qs *queues, options Options, handlers map[string]Handler, tell fu
 	}
 	c.log = c.options.Log.With("worker", c.options.Worker)
 	c.breakers = newBreakers(c.options, c.log, tell)
-	byName, side := map[string]*pool{}, &lanes{}
+	byName := map[string]*pool{}
 	for _, spec := range qs.specs {
 		slots, _ := options.slots(spec.Pool)
 		if slots <= 0 {
@@ -48,21 +51,13 @@ func newWorker(qs *queues, options Options, handlers map[string]Handler, tell fu
 			c.pools = append(c.pools, p)
 		}
 		l := &queuePoller{
-			queue: qs.byName[spec.Name],
-			kinds: carriedBy(spec, qs.specs, handlers),
-			pool:  p,
-			state: &queueState{weight: float64(spec.Weight), typical: spec.Typical.Seconds(), urgent: spec.Urgent},
-			lanes: side,
-		}
-		if spec.Laned {
-			side.pollers = append(side.pollers, l)
+			queue:   qs.byName[spec.Name],
+			kinds:   carriedBy(spec, qs.specs, handlers),
+			pool:    p,
+			state:   &queueState{weight: float64(spec.Weight), typical: spec.Typical.Seconds(), urgent: spec.Urgent},
+			stirred: &c.stirred,
 		}
 		c.pollers = append(c.pollers, l)
-	}
-	// Lengths count the hidden messages of dead workers: reading them twice in a visibility
-	// timeout shows which queues to poll often.
-	for _, l := range c.pollers {
-		c.options.RefreshPolicy = min(c.options.RefreshPolicy, l.queue.Spec().Visibility/2)
 	}
 	return c
 }
@@ -71,21 +66,11 @@ func newWorker(qs *queues, options Options, handlers map[string]Handler, tell fu
 func (c *worker) run(ctx context.Context) {
 	var loops sync.WaitGroup
 	c.breakers.ctx = ctx
-	known := c.refresh(ctx)
-	loops.Go(func() {
-		for ctx.Err() == nil {
-			pause := c.options.RefreshPolicy
-			if !known {
-				pause = min(pause, unknownPause)
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(spread(pause)):
-				known = c.refresh(ctx)
-			}
-		}
-	})
+	if len(c.pollers) > 0 {
+		loops.Go(func() { newWatch(c).run(ctx) })
+	}
 	for _, l := range c.pollers {
+		l.stay(awakeFor)
 		loops.Go(func() { c.poll(ctx, l) })
 	}
 	<-ctx.Done()
@@ -95,39 +80,41 @@ func (c *worker) run(ctx context.Context) {
 	c.breakers.retries.Wait()
 }
 
-// refresh reads every queue's length and policy with one request each, and raises the
-// visibility timeout when deletes came late (paper row Q16d). Lanes that sleep are skipped.
-// known is false when one could not be read: nothing is received from a queue before it was.
-func (c *worker) refresh(ctx context.Context) (known bool) {
-	known = true
-	for _, l := range c.pollers {
-		if l.sleeping() {
-			l.count(func(s *QueueStats) { s.Length = 0 })
-			continue
-		}
-		if err := refreshPoller(ctx, l); err != nil && ctx.Err() == nil {
-			c.log.Warn("cannot refresh the queue's policy", "queue", l.queue.Name(), "error", err)
-			known = false
+// refreshIfOld reads the queue's length and policy when what is known of the policy is old.
+// All lanes have the policy of lane 0.
+func (c *worker) refreshIfOld(ctx context.Context, l *queuePoller) error {
+	lead := l.queue.lead
+	if time.Since(lead.policyRead()) < min(c.options.RefreshPolicy, l.queue.Spec().Visibility/2) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(azstore.WithoutRetry(ctx), refreshTimeout)
+	defer cancel()
+	if lead != l.queue {
+		if _, err := lead.Refresh(ctx); err != nil {
+			return err
 		}
 	}
-	return known
+	_, err := c.refresh(ctx, l)
+	return err
 }
 
-func refreshPoller(ctx context.Context, l *queuePoller) error {
+// refresh reads the queue's length, with lane 0's the policy, and raises the visibility timeout
+// when deletes came late (paper row Q16d).
+func (c *worker) refresh(ctx context.Context, l *queuePoller) (length int64, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
 	state, err := l.queue.Refresh(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	l.count(func(s *QueueStats) { s.Length = state.Length })
-	if state.Length > 0 {
-		l.found() // also when every slot is taken for minutes and nothing is received
+	if err := l.queue.Tune(ctx); err != nil {
+		c.log.Warn("cannot change the visibility timeout", "queue", l.queue.Name(), "error", err)
 	}
-	return l.queue.Tune(ctx)
+	return state.Length, nil
 }
 
-// unknownPause is the pause before queues are asked again of which one could not be read.
+// unknownPause is the pause before a queue is asked again whose policy could not be read.
 const unknownPause = 3 * time.Second
 
 const refreshTimeout = 10 * time.Second // retries could last longer than an outage

@@ -297,6 +297,12 @@ func (s *service) table(r *http.Request, path string, body []byte) answer {
 		s.tables[named.TableName] = map[string]*row{}
 		return answer{status: http.StatusCreated, body: body}
 	}
+	if name, found := strings.CutSuffix(path, "()"); found && r.Method == http.MethodGet {
+		return s.query(name)
+	}
+	if r.Method == http.MethodPost {
+		return s.insert(path, body)
+	}
 	match := entity.FindStringSubmatch(path)
 	if match == nil {
 		return s.unknown(r)
@@ -320,21 +326,60 @@ func (s *service) table(r *http.Request, path string, body []byte) answer {
 		delete(rows, match[2])
 		return answer{status: http.StatusNoContent}
 	}
-	e = &row{etag: `W/"` + s.number() + `"`, values: map[string]any{}}
+	return s.write(rows, match[2], body)
+}
+
+func (s *service) write(rows map[string]*row, keys string, body []byte) answer {
+	e := &row{etag: `W/"` + s.number() + `"`, values: map[string]any{}}
 	if err := json.Unmarshal(body, &e.values); err != nil {
 		return refusal(http.StatusBadRequest, "InvalidInput")
 	}
-	rows[match[2]] = e
+	rows[keys] = e
 	return answer{status: http.StatusNoContent, header: http.Header{"Etag": {e.etag}}}
 }
 
-func (s *service) read(e *row) answer {
+func (s *service) insert(table string, body []byte) answer {
+	var keys struct{ PartitionKey, RowKey string }
+	rows, there := s.tables[table]
+	if err := json.Unmarshal(body, &keys); err != nil || !there {
+		return refusal(http.StatusNotFound, "TableNotFound")
+	}
+	address := fmt.Sprintf("PartitionKey='%s',RowKey='%s'", keys.PartitionKey, keys.RowKey)
+	if rows[address] != nil {
+		return refusal(http.StatusConflict, "EntityAlreadyExists")
+	}
+	return s.write(rows, address, body)
+}
+
+// query returns all rows of a table: those of the tables that are asked so have one partition.
+func (s *service) query(name string) answer {
+	rows, there := s.tables[name]
+	if !there {
+		return refusal(http.StatusNotFound, "TableNotFound")
+	}
+	all := []map[string]any{}
+	for _, keys := range slices.Sorted(maps.Keys(rows)) {
+		all = append(all, s.shown(rows[keys]))
+	}
+	return answer{status: http.StatusOK, body: jsonOf(map[string]any{"value": all}), header: http.Header{"Content-Type": {"application/json"}}}
+}
+
+func (s *service) shown(e *row) map[string]any {
 	values := maps.Clone(e.values)
 	values["odata.etag"], values["Timestamp"] = e.etag, time.Now().Add(s.skew).UTC().Format(time.RFC3339)
+	return values
+}
+
+func jsonOf(values any) []byte {
 	body, err := json.Marshal(values)
 	if err != nil {
 		panic(err) // it was read from JSON
 	}
+	return body
+}
+
+func (s *service) read(e *row) answer {
+	body := jsonOf(s.shown(e))
 	return answer{status: http.StatusOK, body: body, header: http.Header{"Etag": {e.etag}, "Content-Type": {"application/json"}}}
 }
 

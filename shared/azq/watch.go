@@ -1,0 +1,204 @@
+package azq
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+)
+
+const (
+	// attentive is the pause between two reads of the doorbells by the worker on watch, and by
+	// one that had work a moment ago. The worker on watch asks for the length of one queue at
+	// every second read.
+	attentive = 450 * time.Millisecond
+	// inattentive is that pause of a worker that has heard nothing for a while: see pause.
+	inattentive = 10 * time.Second
+
+	watchBeat   = 4 * time.Second // how often the worker on watch says that it looks
+	watchSilent = 8 * time.Second // after this long without a word another takes the watch
+	watchWithin = 5 * time.Second // for one request
+)
+
+// watch finds what comes when nothing has come for long, at a cost that hardly grows with the
+// number of workers. Workers of the same queues agree in a row of [DoorbellTable] on one that
+// is on watch: it reads the doorbells twice a second, and asks for the length of one queue
+// after the other, for messages that come without a ring: of other programs, of killed
+// workers, delayed ones. The others read the doorbells seldom.
+//
+// Nothing depends on the row being right. A worker on watch that is dead, stands still or
+// cannot look says nothing, and another takes its place; two at once look twice as often; one
+// that cannot read or write the row looks, whoever else does. No clock but the process's own
+// counts.
+type watch struct {
+	c     *worker
+	table *tablestore.Table
+	row   string // its RowKey
+	self  string // this process
+
+	on      bool              // this worker is on watch, as far as it knows
+	version string            // of the row, as read last …
+	since   time.Time         // … and when that was read first
+	heard   map[string]string // the version of each ring; nil before the first read
+	beaten  time.Time         // when this worker last wrote the row
+	looked  bool              // it has looked since
+	due     int               // queues to ask for their length now, perhaps none
+	next    int               // of the pollers, the next to be asked
+}
+
+func newWatch(c *worker) *watch {
+	sum := fnv.New64a()
+	names := make([]string, len(c.pollers))
+	for i, l := range c.pollers {
+		names[i] = l.queue.Name()
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		fmt.Fprintln(sum, name)
+	}
+	return &watch{
+		c: c, table: c.pollers[0].queue.doorbells, row: fmt.Sprintf("%s%016x", watchKey, sum.Sum64()),
+		self: c.options.Worker + " " + rand.Text(),
+	}
+}
+
+// run keeps watch with the others until ctx ends.
+func (w *watch) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		found, err := w.read(ctx)
+		if err == nil {
+			w.stand(ctx, found.watch)
+			w.listen(ctx, found.rings)
+		} else if ctx.Err() == nil {
+			w.c.log.Warn("cannot read the doorbells of queues: looking without them", "error", err)
+			w.mount() // perhaps no other can read who is on watch
+		}
+		w.look(ctx)
+		_ = sleep(ctx, w.pause())
+	}
+	w.leave(ctx)
+}
+
+func (w *watch) read(ctx context.Context) (found doorbells, err error) {
+	ctx, cancel := context.WithTimeout(ctx, watchWithin)
+	defer cancel()
+	err = w.c.pollers[0].queue.creating(ctx, func() error {
+		found, err = readDoorbells(ctx, w.table, w.row)
+		return err
+	})
+	return found, err
+}
+
+// pause is longer the longer nothing was heard.
+func (w *watch) pause() time.Duration {
+	if w.on {
+		return attentive
+	}
+	quiet := time.Since(time.Unix(0, w.c.stirred.Load()))
+	return spread(min(max(quiet/10, attentive), inattentive))
+}
+
+// stand decides who is on watch, by the row.
+func (w *watch) stand(ctx context.Context, row tablestore.Entity) {
+	if row.ETag != w.version || w.since.IsZero() {
+		w.version, w.since = row.ETag, time.Now()
+	}
+	switch keeper := row.String("Worker"); {
+	case keeper == w.self:
+		w.mount()
+		if w.looked && time.Since(w.beaten) >= watchBeat {
+			w.write(ctx, row, w.self)
+		}
+	case keeper == "", time.Since(w.since) > watchSilent:
+		w.write(ctx, row, w.self)
+	default:
+		w.on = false
+	}
+}
+
+// write puts a worker into the row, unless another was quicker.
+func (w *watch) write(ctx context.Context, row tablestore.Entity, worker string) {
+	ctx, cancel := context.WithTimeout(azstore.WithoutRetry(ctx), watchWithin)
+	defer cancel()
+	var err error
+	next := tablestore.Entity{PartitionKey: doorbellPartition, RowKey: w.row, Props: map[string]any{"Worker": worker}}
+	if row.ETag == "" {
+		row.ETag, err = w.table.Insert(ctx, next)
+	} else {
+		row.ETag, err = w.table.Update(ctx, next, row.ETag)
+	}
+	if tablestore.Overtaken(err) {
+		w.on = false // as far as is known; the next read tells
+		return
+	}
+	if err == nil {
+		w.beaten = time.Now()
+		w.version, w.since, w.looked = row.ETag, w.beaten, false
+	}
+	w.mount() // also after an error: perhaps no other can write
+}
+
+// mount begins to look, with one look at every queue.
+func (w *watch) mount() {
+	if !w.on {
+		w.on, w.due = true, len(w.c.pollers)
+	}
+}
+
+// listen wakes the pollers of queues whose bell has rung since the last read.
+func (w *watch) listen(ctx context.Context, rings map[string]string) {
+	for _, l := range w.c.pollers {
+		name := l.queue.Spec().Name
+		if w.heard == nil || rings[name] == w.heard[name] {
+			continue
+		}
+		later := l.awakeStill() < awakeFor/2 // the message may be a delayed one
+		l.rouse(ringAwake)
+		if w.on && later {
+			w.ask(ctx, l)
+		}
+	}
+	w.heard = rings
+}
+
+// look asks for the length of the next queue, at every second call, while on watch.
+func (w *watch) look(ctx context.Context) {
+	if !w.on {
+		return
+	}
+	for n := w.due; n > 0 && ctx.Err() == nil; n-- {
+		l := w.c.pollers[w.next%len(w.c.pollers)]
+		w.next++
+		if w.ask(ctx, l) {
+			l.queue.ring(ctx) // this worker may have no free slot
+		}
+	}
+	w.due = 1 - min(w.due, 1)
+}
+
+// ask reads the length of a queue, and keeps its poller awake while there are messages, hidden
+// ones too: they may be those of a crashed worker.
+func (w *watch) ask(ctx context.Context, l *queuePoller) (messages bool) {
+	length, err := w.c.refresh(ctx, l)
+	if err != nil {
+		w.c.log.Warn("cannot look at the queue", "queue", l.queue.Spec().Name, "error", err)
+		return false
+	}
+	w.looked = true
+	if length > 0 {
+		l.rouse(awakeFor)
+	}
+	return length > 0
+}
+
+// leave lets another worker take the watch at once.
+func (w *watch) leave(ctx context.Context) {
+	if w.on {
+		w.write(context.WithoutCancel(ctx), tablestore.Entity{ETag: w.version}, "")
+	}
+}
