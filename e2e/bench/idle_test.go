@@ -19,20 +19,20 @@ func TestIdleCostIsWhatThePagesSay(t *testing.T) {
 		}
 	}
 	const cell = ` +\d+: ([\d.]+)`
-	kept := numbers(t, "docs/benchmarks.md", `(?m)^  all`+cell+cell+cell+`$`)
-	said := numbers(t, "README.md", `an idle stack \| ([\d.]+) USD a month with two workers, ([\d.]+) with twenty`)
+	kept := captured(t, "docs/benchmarks.md", `(?m)^  all`+cell+cell+cell+`$`)
+	said := captured(t, "README.md", `an idle stack \| ([\d.]+) USD a month with two workers, ([\d.]+) with twenty`)
 	near("README.md, an idle stack of two workers, USD a month", said[0], kept[1], 0.1)
 	near("README.md, an idle stack of twenty workers, USD a month", said[1], kept[2], 0.1)
-	said = numbers(t, "docs/azure.md", `without those rules ([\d.]+) USD with one worker and ([\d.]+) with twenty`)
+	said = captured(t, "docs/azure.md", `without those rules ([\d.]+) USD with one worker and ([\d.]+) with twenty`)
 	near("docs/azure.md, one idle worker, USD a month", said[0], kept[0], 0.1)
 	near("docs/azure.md, twenty idle workers, USD a month", said[1], kept[2], 0.1)
-	looked := numbers(t, "docs/benchmarks.md", regexp.QuoteMeta(lengths.label)+` +(\d+): ([\d.]+)`)
+	looked := captured(t, "docs/benchmarks.md", regexp.QuoteMeta(lengths.label)+` +(\d+): ([\d.]+)`)
 	near("docs/benchmarks.md, USD a month for lengths", looked[1], monthly(lengths, looked[0]), 0.02)
-	near("docs/azure.md, lengths a minute", numbers(t, "docs/azure.md", `(\d+) a minute × 43,800 minutes`)[0], looked[0], 0.05)
+	near("docs/azure.md, lengths a minute", captured(t, "docs/azure.md", `(\d+) a minute × 43,800 minutes`)[0], looked[0], 0.05)
 }
 
-// numbers are what a pattern captures in a page.
-func numbers(t *testing.T, name, pattern string) (all []float64) {
+// captured are the numbers that a pattern captures in a page.
+func captured(t *testing.T, name, pattern string) (all []float64) {
 	t.Helper()
 	text, err := os.ReadFile("../../" + name)
 	if err != nil {
