@@ -214,7 +214,7 @@ func (r *role) run(ctx context.Context, work *azq.Client, leader *upkeep.Leader)
 	duties.Go(func() { upkeep.Repeat(ctx, time.Hour, r.sweepScratch) })
 	context.AfterFunc(ctx, func() { r.log.Info("draining: messages are given back") }) // not ready any more; the listener is closed below
 	if err := work.Run(ctx); err != nil {
-		return err // of a step that did not stop in time: its message comes back when its lease ends
+		return err // of a step that did not stop in time: its message was released
 	}
 	duties.Wait()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstore"
@@ -17,6 +18,7 @@ type Client struct {
 	options Options
 	send    Sender
 	events  subscribers
+	started atomic.Bool // Run was called
 
 	mu       sync.Mutex
 	handlers map[string]Handler // by kind
@@ -57,7 +59,7 @@ func (c *Client) register(kind string, h Handler) {
 	if c.handlers[kind] != nil {
 		c.mistakes = append(c.mistakes, fmt.Errorf("kind %q has two handlers: remove one", kind))
 	}
-	c.handlers[kind] = h
+	c.handlers[kind], c.worker = h, nil // Check makes another
 }
 
 // Check returns all mistakes of wiring in one error: settings with which some work would
@@ -77,8 +79,10 @@ func (c *Client) Check() error {
 }
 
 // ErrHandlersRun says that handlers had not returned when Options.DrainTimeout was over. Their
-// messages come back when their leases end.
+// messages were released Options.StopWithin after the drain began.
 var ErrHandlersRun = errors.New("a handler did not stop in time")
+
+var errRunTwice = errors.New("a client runs once: see Client.With")
 
 // Run creates the queues that are missing, and receives and settles messages until ctx ends.
 // Then it drains: the handlers' contexts are cancelled with [ErrDraining], and every message is
@@ -87,6 +91,9 @@ var ErrHandlersRun = errors.New("a handler did not stop in time")
 func (c *Client) Run(ctx context.Context) error {
 	if err := c.Check(); err != nil {
 		return err
+	}
+	if c.started.Swap(true) {
+		return errRunTwice
 	}
 	if !c.ensured.Load() {
 		if err := c.Ensure(ctx); repeatable(err) { // what is missing is made when it is first asked for

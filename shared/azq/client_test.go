@@ -269,3 +269,84 @@ func TestMistakesAreToldAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// Two kinds may use one id and subject: large data of the one is not that of the other.
+func TestLargeDataOfTwoKindsWithOneID(t *testing.T) {
+	t.Parallel()
+	client := azq.Open(azuritetest.Account(t), brisk(t, azq.Spec{Name: "mail"}))
+	large := strings.Repeat("x", 50_000)
+	got := make(chan string, 2)
+	azq.Handle(client, func(_ context.Context, job *azq.Job[note]) error { got <- "note " + job.Data.Text[:1]; return nil })
+	azq.Handle(client, func(_ context.Context, job *azq.Job[report]) error { got <- "report " + job.Data.Text[:1]; return nil })
+	for _, data := range []azq.Payload{note{"n" + large}, report{"r" + large}} {
+		if _, err := client.Send(t.Context(), data, azq.ID("7"), azq.Subject("customer 7")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	azqtest.Run(t, client)
+	seen := []string{<-got, <-got}
+	slices.Sort(seen)
+	if want := []string{"note n", "report r"}; !slices.Equal(seen, want) {
+		t.Errorf("handled %q, want %q", seen, want)
+	}
+}
+
+// report is another kind than note.
+type report struct{ Text string }
+
+func (report) Kind() string { return "report" }
+
+// What would be poison, or come at another time than it says, is refused where it is sent.
+func TestSendRefusesWhatCannotBe(t *testing.T) {
+	t.Parallel()
+	client := azq.Open(azuritetest.Account(t), brisk(t, azq.Spec{Name: "mail"}))
+	if id, err := client.Send(t.Context(), note{}, azq.ID("")); !errors.Is(err, azq.ErrMalformed) {
+		t.Errorf("an empty id: %q, %v, want ErrMalformed", id, err)
+	}
+	if id, err := client.Send(t.Context(), note{}, azq.ID("late"), azq.After(8*24*time.Hour)); err == nil || id != "late" {
+		t.Errorf("a delay of eight days: %q, %v, want the id and an error", id, err)
+	}
+}
+
+// A handler that is registered after Check counts, and a client runs once.
+func TestHandlersAfterCheck(t *testing.T) {
+	t.Parallel()
+	client := azq.Open(azuritetest.Account(t), brisk(t, azq.Spec{Name: "mail"}))
+	azq.Handle(client, func(context.Context, *azq.Job[note]) error { return nil })
+	if err := client.Check(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	azq.Handle(client, func(context.Context, *azq.Job[report]) error { close(done); return nil })
+	if _, err := client.Send(t.Context(), report{}); err != nil {
+		t.Fatal(err)
+	}
+	azqtest.Run(t, client)
+	<-done
+	if err := client.Run(t.Context()); err == nil {
+		t.Error("a second Run was not refused")
+	}
+}
+
+// A subscriber hears that a lease was lost while its handler worked.
+func TestLostLeaseIsAnEvent(t *testing.T) {
+	t.Parallel()
+	client := azq.Open(azuritetest.Account(t), brisk(t, azq.Spec{Name: "mail", Visibility: 3 * time.Second}))
+	began := make(chan struct{})
+	azq.Handle(client, func(ctx context.Context, _ *azq.Job[note]) error {
+		close(began)
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	heard, stop := client.Subscribe(4)
+	defer stop()
+	if _, err := client.Send(t.Context(), note{}, azq.ID("lost")); err != nil {
+		t.Fatal(err)
+	}
+	azqtest.Run(t, client)
+	<-began
+	azqtest.LoseLease(t, client.Queue("mail"))
+	if e := <-heard; e.Type != azq.EventLeaseLost || e.Item.ID != "lost" || !errors.Is(e.Err, azq.ErrLeaseLost) {
+		t.Errorf("heard %+v", e)
+	}
+}

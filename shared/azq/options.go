@@ -99,7 +99,9 @@ func (o Options) withDefaults() Options {
 	if o.Queues == nil {
 		o.Queues = []Spec{{Name: "default"}}
 	}
-	o.Lanes = cmp.Or(o.Lanes, DefaultLanes)
+	if o.Lanes < 1 {
+		o.Lanes = DefaultLanes
+	}
 	o.MaxKills = cmp.Or(o.MaxKills, 8)
 	o.OpensAfter = cmp.Or(o.OpensAfter, 3)
 	o.Log = cmp.Or(o.Log, slog.Default())

@@ -190,6 +190,7 @@ func (o *owner) renew(stop func(error)) time.Time {
 	case errors.Is(err, ErrLeaseLost):
 		o.poller.count(func(s *QueueStats) { s.StaleRenewals++ })
 		o.ended = true
+		o.tell(EventLeaseLost, err)
 		o.log().Info("lease lost, stopping", "error", err)
 		stop(ErrLeaseLost)
 		return time.Time{}

@@ -154,6 +154,7 @@ func (c *worker) receive(ctx context.Context, l *queuePoller, slots int) (leases
 	}
 	slots, settled = c.breakers.admit(slots, l.kinds)
 	if slots == 0 {
+		l.stay(awakeFor) // it has not looked
 		return nil, nil, err
 	}
 	if err == nil { // the policy is known

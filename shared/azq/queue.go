@@ -120,7 +120,7 @@ func (q *Queue) check(ctx context.Context, item Item) (Item, error) {
 	if raw, err := item.JSON(); err != nil || len(raw) <= claimAbove || item.DataRef != "" || len(item.Data) == 0 {
 		return item, err
 	}
-	item.DataRef = claimPrefix(item) + item.ID
+	item.DataRef = claimPrefix(item) + item.Kind + "/" + item.ID
 	err := q.creating(ctx, func() error {
 		_, err := q.blobs.Put(ctx, ClaimsContainer, item.DataRef, item.Data, blobstore.Options{ContentType: "application/json"})
 		return err
@@ -136,8 +136,8 @@ func claimPrefix(item Item) string { return item.Subject + "/" }
 
 // encode returns the text of the item's message.
 func encode(item Item) (string, error) {
-	if !typeName.MatchString(item.Type()) { // it would be poison
-		return "", fmt.Errorf("%w: type %q", ErrMalformed, item.Type())
+	if !typeName.MatchString(item.Type()) || item.ID == "" { // it would be poison
+		return "", fmt.Errorf("%w: type %q, id %q", ErrMalformed, item.Type(), item.ID)
 	}
 	text, err := item.Encode()
 	if len(text) > maxMessage {
@@ -147,9 +147,12 @@ func encode(item Item) (string, error) {
 }
 
 func (q *Queue) enqueue(ctx context.Context, to *azqueue.QueueClient, text string, delay, expiry time.Duration) (sent azqueue.EnqueueMessagesResponse, err error) {
+	if delay > maxVisibility {
+		return sent, fmt.Errorf("a delay of %v: the longest is %v", delay, maxVisibility)
+	}
 	options := &azqueue.EnqueueMessageOptions{TimeToLive: new(int32(-1)), VisibilityTimeout: new(seconds(delay))}
 	if expiry > 0 {
-		options.TimeToLive = new(int32(math.Ceil(expiry.Seconds())))
+		options.TimeToLive = new(int32(min(math.Ceil(expiry.Seconds()), math.MaxInt32)))
 	}
 	err = q.creating(ctx, func() error {
 		sent, err = to.EnqueueMessage(ctx, text, options)

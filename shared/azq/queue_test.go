@@ -146,7 +146,7 @@ func TestLargeDataIsAClaimCheck(t *testing.T) {
 	if data, err := azq.DecodeData[string](got); err != nil || data != want {
 		t.Errorf("got %d bytes, %v; want %d", len(data), err, len(want))
 	}
-	if got.DataRef != item.Subject+"/v/g1/large" || got.Failures != 1 {
+	if got.DataRef != item.Subject+"/encode/v/g1/large" || got.Failures != 1 {
 		t.Errorf("DataRef = %q, Failures = %d", got.DataRef, got.Failures)
 	}
 }

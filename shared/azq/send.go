@@ -56,7 +56,8 @@ func InQueue(name string) SendOption { return func(s *sendChoice) { s.Queue = na
 func Fair(customer string) SendOption { return func(s *sendChoice) { s.customer = customer } }
 
 // Send sends an item to the queue that carries its kind and returns the item's id. The trace
-// of ctx travels with it. Safe to repeat with an [ID]: handlers are idempotent.
+// of ctx travels with it. After an error of storage the item may have been sent: send it again
+// with the same [ID], which is returned, because handlers are idempotent.
 func (c *Client) Send(ctx context.Context, data Payload, options ...SendOption) (id string, err error) {
 	item, err := NewItem(data.Kind(), "", rand.Text(), data)
 	if err != nil {
@@ -79,10 +80,7 @@ func (c *Client) Send(ctx context.Context, data Payload, options ...SendOption) 
 		lane, _ := c.Lane(ctx, s.customer, q.spec.Urgent)
 		s.Queue = LaneName(s.Queue, lane)
 	}
-	if err := c.send(ctx, s.Outgoing); err != nil {
-		return "", err
-	}
-	return s.Item.ID, nil
+	return s.Item.ID, c.send(ctx, s.Outgoing)
 }
 
 // sendAtOnce is how many requests of [SendMany] are under way at once.

@@ -49,6 +49,7 @@ func (o *owner) settle(ctx context.Context, err, cause error) {
 		// Another delivery of the item owns the work (paper row Q17). If the message is still
 		// ours it is delivered once more, and its handler finds the work done.
 		o.poller.count(func(s *QueueStats) { s.Superseded++ })
+		o.tell(EventLeaseLost, err)
 	case errors.Is(err, ErrNewerVersion):
 		o.snooze(ctx, spread(o.c.options.DeferPause), err, func(s *QueueStats) { s.PutBack++ })
 	case fate == FateUnwanted:

@@ -174,8 +174,8 @@ func (w *watch) look(ctx context.Context) {
 	for n := w.due; n > 0 && ctx.Err() == nil; n-- {
 		l := w.c.pollers[w.next%len(w.c.pollers)]
 		w.next++
-		if w.ask(ctx, l) {
-			l.queue.ring(ctx) // this worker may have no free slot
+		if w.ask(ctx, l) && l.pool.inUse() >= l.pool.size {
+			l.queue.ring(ctx) // for a worker that has a free slot
 		}
 	}
 	w.due = 1 - min(w.due, 1)
@@ -190,8 +190,11 @@ func (w *watch) ask(ctx context.Context, l *queuePoller) (messages bool) {
 		return false
 	}
 	w.looked = true
-	if length > 0 {
+	switch {
+	case length > 0 && l.asleep():
 		l.rouse(awakeFor)
+	case length > 0:
+		l.stay(awakeFor) // without another look: the messages may all be hidden
 	}
 	return length > 0
 }

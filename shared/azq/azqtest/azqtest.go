@@ -3,7 +3,7 @@
 // that is delivered twice, a lease that is lost, a drain, a message that another
 // version of the program sent.
 //
-//	queues := azqtest.Open(t, azuritetest.Account(t), azq.Spec{Name: "mail", Steps: []string{"welcome"}, Pool: "mail", Visibility: 2 * time.Second})
+//	queues := azqtest.Open(t, azuritetest.Account(t), azq.Spec{Name: "mail", Kinds: []string{"welcome"}, Pool: "mail", Visibility: 2 * time.Second})
 //	worker := azqtest.Start(t, queues, map[string]azq.Handler{"welcome": azqtest.Twice(handler)})
 //	azqtest.Send(t, queues, "mail", item)
 //	azqtest.WaitEmpty(t, queues.Queue("mail"))

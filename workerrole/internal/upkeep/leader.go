@@ -136,6 +136,7 @@ func (l *Leader) lead(ctx context.Context, lease *blobstore.BlobLease, held time
 		held = asked
 	}
 	stop()
+	l.leading.Store(false) // before a duty that is slow to stop: the register would keep others from the lease
 	duties.Wait()
 	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/signal"
 	"strings"
@@ -241,7 +242,7 @@ type send struct {
 
 func (c send) Run(s *session) error {
 	id, err := s.desk.Send(s.ctx, c.Queue, azqops.NewItem{
-		Kind: c.Kind, ID: c.ID, Subject: c.Subject, Data: []byte(c.Data), DelaySeconds: int(c.After / time.Second),
+		Kind: c.Kind, ID: c.ID, Subject: c.Subject, Data: []byte(c.Data), DelaySeconds: int(math.Ceil(c.After.Seconds())),
 	})
 	if err == nil {
 		fmt.Println(id)
