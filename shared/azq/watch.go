@@ -190,11 +190,8 @@ func (w *watch) ask(ctx context.Context, l *queuePoller) (messages bool) {
 		return false
 	}
 	w.looked = true
-	switch {
-	case length > 0 && l.asleep():
+	if length > 0 {
 		l.rouse(awakeFor)
-	case length > 0:
-		l.stay(awakeFor) // without another look: the messages may all be hidden
 	}
 	return length > 0
 }
