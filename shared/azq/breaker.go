@@ -15,7 +15,7 @@ import (
 // The states of a breaker.
 const (
 	BreakerClosed   = "closed"    // receiving
-	BreakerHalfOpen = "half-open" // of the steps that met the trouble, one item at a time
+	BreakerHalfOpen = "half-open" // of the kinds that met the trouble, one item at a time
 	BreakerOpen     = "open"      // not receiving
 )
 
@@ -23,13 +23,13 @@ const probeTimeout = 15 * time.Second // a machine may be slow without being sic
 
 // breakers are the circuit breakers of one worker, one for each dependency. While one is open
 // that has a probe, the worker receives nothing, because most items would meet the same
-// trouble. One without a probe holds up the steps that met the trouble. Items in progress go on.
+// trouble. One without a probe holds up the kinds that met the trouble. Items in progress go on.
 //
 //	closed ─ 3 troubles in a row ─→ open ─ pause ─→ probe ─ well ─→ closed
 //	                                 ↑                │ no probe, or it was well before
 //	                                 └── trouble ── half-open ─ an item is done ─→ closed
 //
-// In a row means that no item of a step that met the trouble was done in between.
+// In a row means that no item of a kind that met the trouble was done in between.
 type breakers struct {
 	options Options
 	log     *slog.Logger
@@ -47,7 +47,7 @@ type breakers struct {
 type breaker struct {
 	BreakerStats
 	row    int             // troubles in a row
-	steps  map[string]bool // steps that met them
+	steps  map[string]bool // kinds that met them
 	pause  time.Duration   // the latest between opening and retry
 	misled bool            // the probe succeeded and the work did not: only an item can close the breaker
 }
@@ -60,7 +60,7 @@ func newBreakers(o Options, log *slog.Logger, tell func(Event)) *breakers {
 	return b
 }
 
-// failed notes that a step met trouble with a dependency.
+// failed notes that a kind met trouble with a dependency.
 func (b *breakers) failed(dependency, step string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -74,7 +74,7 @@ func (b *breakers) failed(dependency, step string, err error) {
 	}
 }
 
-// succeeded notes that an item of a step is done, or that a receive worked.
+// succeeded notes that an item of a kind is done, or that a receive worked.
 func (b *breakers) succeeded(step string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -90,14 +90,14 @@ func (b *breakers) succeeded(step string) {
 	}
 }
 
-// block reports whether no item of these steps may be received.
+// block reports whether no item of these kinds may be received.
 func (b *breakers) block(steps []string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.limit(steps) == 0
 }
 
-// admit returns how many of the wanted items of these steps may be received. settled is to be
+// admit returns how many of the wanted items of these kinds may be received. settled is to be
 // called when they are settled, or none came.
 func (b *breakers) admit(want int, steps []string) (n int, settled func()) {
 	b.mu.Lock()
@@ -179,7 +179,7 @@ func (b *breakers) open(k *breaker, err error) {
 	})
 }
 
-// close lets items be received again. Until an item of a step that met the trouble is
+// close lets items be received again. Until an item of a kind that met the trouble is
 // done, one more trouble opens the breaker at once and for longer.
 func (b *breakers) close(k *breaker) {
 	k.State, k.row = BreakerClosed, b.options.OpensAfter-1
@@ -187,7 +187,7 @@ func (b *breakers) close(k *breaker) {
 	k.Since, k.Reason = time.Time{}, ""
 }
 
-// limit is how many items of these steps may be received at once: 1 if with that one a
+// limit is how many items of these kinds may be received at once: 1 if with that one a
 // half-open breaker finds out whether its dependency works again.
 func (b *breakers) limit(steps []string) int {
 	limit := MaxBatch
@@ -203,7 +203,7 @@ func (b *breakers) limit(steps []string) int {
 	return limit
 }
 
-// met reports whether one of these steps met the trouble, or a receive did.
+// met reports whether one of these kinds met the trouble, or a receive did.
 func (k *breaker) met(steps []string) bool {
 	return k.steps[receiving] || slices.ContainsFunc(steps, func(s string) bool { return k.steps[s] })
 }

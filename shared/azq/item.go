@@ -48,7 +48,7 @@ type Item struct {
 	Source      string          `json:"source,omitempty"`      // the sender, a URI reference
 	Time        time.Time       `json:"time,omitzero"`         // when it was asked
 	Traceparent string          `json:"traceparent,omitempty"` // W3C trace context of the asker; may be empty
-	Data        json.RawMessage `json:"-"`                     // what the step needs: see [DecodeData]; nil when there is nothing or DataRef is not fetched yet
+	Data        json.RawMessage `json:"-"`                     // what the work needs: see [DecodeData]; nil when there is nothing or DataRef is not fetched yet
 
 	// DataRef names the claim-check blob that holds Data when Data is too large
 	// for a message (paper row Q9). An item with a DataRef travels without Data.
@@ -68,16 +68,16 @@ type Item struct {
 
 // NewItem makes an item of version 1. Use the same id whenever the same work is asked for again,
 // so that duplicates are recognised. The data is anything that encodes as JSON, or nil.
-func NewItem(step, subject, id string, data any) (Item, error) {
+func NewItem(kind, subject, id string, data any) (Item, error) {
 	if id == "" {
 		return Item{}, errors.New("new work item: id is empty")
 	}
 	item := Item{
-		ID: id, Kind: step, Version: 1, Subject: subject,
+		ID: id, Kind: kind, Version: 1, Subject: subject,
 		Namespace: DefaultNamespace, Source: "/" + DefaultNamespace, Time: time.Now().UTC().Truncate(time.Millisecond),
 	}
 	if !typeName.MatchString(item.Type()) {
-		return Item{}, fmt.Errorf("new work item: %w: kind %q is not lower-case letters, digits and hyphens", ErrMalformed, step)
+		return Item{}, fmt.Errorf("new work item: %w: kind %q is not lower-case letters, digits and hyphens", ErrMalformed, kind)
 	}
 	if data != nil {
 		raw, err := json.Marshal(data)

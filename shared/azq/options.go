@@ -44,7 +44,7 @@ type Options struct {
 	Pools map[string]int
 
 	// Version is the newest version of items that the handlers understand. Newer
-	// items are snoozed like those of an unknown step. Default 1.
+	// items are snoozed like those of an unknown kind. Default 1.
 	Version int
 
 	Worker string // names this process in histories and statistics; default: host name

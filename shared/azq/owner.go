@@ -102,7 +102,7 @@ func (o *owner) noteStart(ctx context.Context, unexplained int) error {
 	return err
 }
 
-// open reads the item and finds its handler. An item of a step or version that this worker
+// open reads the item and finds its handler. An item of a kind or version that this worker
 // does not know is for a newer one (paper row Q6).
 func (o *owner) open(ctx context.Context) (Item, error) {
 	item, err := o.lease.Item()
@@ -148,7 +148,7 @@ func (o *owner) guard(draining <-chan struct{}, cancel context.CancelCauseFunc, 
 		switch {
 		case o.ended:
 		case stopped:
-			// The drain does not wait for a slow handler. Another worker may begin the step
+			// The drain does not wait for a slow handler. Another worker may begin the work
 			// while it runs: only one of them can commit.
 			o.boundSettling(context.Background(), func(ctx context.Context) { o.interrupt(ctx, "draining") })
 		case !now.Before(o.stopAt()):

@@ -7,8 +7,8 @@ import (
 // What an item costs for its span without a listener, as it is unless an endpoint is
 // set (docs/tracing.md). Beside it stand a receive and a delete, of a millisecond each.
 //
-//	go test . -run '^$' -bench SpanThatNobodyGets
-func BenchmarkSpanThatNobodyGets(b *testing.B) {
+//	go test . -run '^$' -bench UnsampledSpan
+func BenchmarkUnsampledSpan(b *testing.B) {
 	o := &owner{job: &RawJob{Queue: "jobs", Delivery: Delivery{MessageID: "m", DequeueCount: 1}, Item: Item{
 		ID: "i", Kind: "work", Subject: "s", Traceparent: "00-0102030405060708090a0b0c0d0e0f10-0102030405060708-01",
 	}}}

@@ -33,7 +33,7 @@ const (
 //
 // Nothing depends on the row being right. A worker on watch that is dead, stands still or
 // cannot look says nothing, and another takes its place; two at once look twice as often; one
-// that cannot read or write the row looks, whoever else does. No clock but the process's own
+// that cannot read or write the row looks all the same. No clock but the process's own
 // counts.
 type watch struct {
 	c     *worker

@@ -183,7 +183,7 @@ func (f *fleet) onWatch() int {
 			}
 		}
 	}
-	f.t.Fatal("nobody is on watch")
+	f.t.Fatal("no worker is on watch")
 	return 0
 }
 
