@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
-
 	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/shared/azq"
 )
@@ -53,15 +51,14 @@ func (b *bench) duplicate(r *http.Request, asked client.LabDuplicate) (client.La
 	return client.LabDone{Until: &until, Says: fmt.Sprintf("No message waits. The next one that is sent within %.0f s will be delivered twice.", armedFor.Seconds())}, nil
 }
 
-// putAgain sends the first visible message of a queue once more. Its text is that
-// of the first, so its id is, too: two deliveries of one request.
+// putAgain sends the first visible message of a queue once more. Its item is that
+// of the first, with its id: two deliveries of one request.
 func (b *bench) putAgain(ctx context.Context, queue string) (done client.LabDuplicated, found bool, err error) {
 	seen, err := b.queues.Queue(queue).Peek(ctx, 1)
 	if err != nil || len(seen) == 0 || seen[0].Err != nil {
 		return client.LabDuplicated{}, false, err
 	}
-	never := int32(-1)
-	if _, err := b.account.Queue(queue).EnqueueMessage(ctx, seen[0].Text, &azqueue.EnqueueMessageOptions{TimeToLive: &never}); err != nil {
+	if err := b.queues.SendItem(ctx, queue, seen[0].Item, 0); err != nil {
 		return client.LabDuplicated{}, false, fmt.Errorf("put a message of queue %s there again: %w", queue, err)
 	}
 	return b.note(queue, seen[0].Text), true, nil

@@ -116,7 +116,7 @@ func TestStrangersMakeNothingLoop(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	poison := awaitPoison(t, user)
+	poison := awaitPoison(t, user) // the watch looks at each of the 34 queues within 31 s
 	if sent := redriveAtOnce(t, user, poison.Id, 5); sent != 1 {
 		t.Errorf("%d of 5 redrives of one item sent it", sent)
 	}

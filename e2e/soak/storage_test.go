@@ -98,14 +98,8 @@ func (s storage) sendAgain(ctx context.Context, finish stepID) error {
 	if err != nil {
 		return fmt.Errorf("make item %s: %w", id, err)
 	}
-	text, err := item.Encode()
-	if err != nil {
-		return fmt.Errorf("make item %s: %w", id, err)
-	}
-	if _, err := s.account.Queues.NewQueueClient(workflow.EncodeFirst).EnqueueMessage(ctx, text, nil); err != nil {
-		return fmt.Errorf("send item %s: %w", id, err)
-	}
-	return nil
+	// As senders do: the video must not be finished before workers look at the queue.
+	return azq.OpenQueue(s.account, azq.Spec{Name: workflow.EncodeFirst}).Send(ctx, item, 0)
 }
 
 // blobs are the names of all blobs, by container.
