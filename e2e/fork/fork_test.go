@@ -52,7 +52,7 @@ func TestRenamedCopyWorks(t *testing.T) {
 	run(t, tree, "go", "build", "-o", "bin/", "./webrole", "./workerrole")
 	t.Run("tests", func(t *testing.T) {
 		run(t, tree, "go", "test", "-short", "./shared/azq", "./shared/video", "./e2e")
-		run(t, tree, "go", "test", "-run", "^TestScriptsAreBuilt$", "./webrole/web/bundle")
+		run(t, tree, "go", "test", "-run", "^TestScriptsAreBuilt$", "./webrole/web")
 	})
 	t.Run("roles", func(t *testing.T) { makesAVideoReady(t, filepath.Join(tree, "bin")) })
 }

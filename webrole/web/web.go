@@ -1,10 +1,12 @@
-// Package web holds what the pages are made of: templates, style, and scripts that
-// package bundle makes from the TypeScript in src. All of it is embedded. hls.js,
+// Package web holds what the pages are made of: templates, style, and scripts that esbuild
+// makes from the TypeScript in src: one for each page, those that run beside a page or in a part
+// of one, and what they share, so that a browser loads it once. All of it is embedded. hls.js,
 // js-md5 and idiomorph are copies of their published files (see package.json and vendor.mjs).
 //
-// To change a script: edit src, then `go generate ./webrole/web`. Types are checked by
-// `npm ci && npm run check` here, and by `make test`; those of the API are made from
-// docs/openapi.yaml by `npm run types`.
+// To change a script: edit src, then `go generate ./webrole/web`. The result is committed, so
+// building and running the roles needs neither esbuild nor Node. esbuild removes the types and
+// does not check them: `npm ci && npm run check` here does, and `make test`; those of the API are
+// made from docs/openapi.yaml by `npm run types`.
 //
 // Next: webrole/internal/page, which serves them.
 package web
@@ -12,7 +14,8 @@ package web
 import "embed"
 
 //go:generate find static -maxdepth 1 -name *.js -delete
-//go:generate go run ./bundle
+//go:generate -command esbuild go tool esbuild --bundle --splitting --format=esm --target=es2022 --minify --log-level=warning
+//go:generate esbuild --legal-comments=none --chunk-names=shared-[hash] --outdir=static src/home.ts src/mine.ts src/upload.ts src/watch.ts src/embed.ts src/race.ts src/board.ts src/lab.ts src/learn.ts src/scene.ts src/md5-worker.ts
 
 // Files holds templates/ and static/.
 //
