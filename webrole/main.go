@@ -94,7 +94,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	}})
 	measured.show(shown)
 	uploads := upload.New(account, blobs, videos, cfg.UploadMemory)
-	uploads.Early = early.New(videos, blobs)
+	uploads.Arrived = early.New(videos, blobs).Arrived
 	api, err := httpapi.New(httpapi.Parts{
 		Videos: videos, Blobs: blobs, Uploads: uploads,
 		Catalog: catalog.New(account), Search: searchindex.New(account),

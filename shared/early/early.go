@@ -44,22 +44,6 @@ func New(videos *videostore.Store, blobs *blobstore.Store) *Uploads {
 	return &Uploads{videos: videos, blobs: blobs}
 }
 
-// Wanted are the parts that the first step waits for, in the order in which to send them: the
-// first and the last ones, and those that it missed. The last seconds are rarely in the last
-// part alone, and asking for more takes a second.
-func (u *Uploads) Wanted(v video.Video) []int {
-	layout, inParts := sourceparts.LayoutOf(v.Upload)
-	if !inParts {
-		return nil
-	}
-	last := layout.Count() - 1
-	wanted := []int{0, last}
-	if !v.Upload.Started {
-		wanted = append(wanted, max(0, last-1))
-	}
-	return append(wanted, v.Upload.PriorityParts...)
-}
-
 // Arrived promises what can be made of the parts of an upload that are held, ascending. Parts
 // that come without a call wait for the next one, or for the end of an early step. Safe to repeat.
 func (u *Uploads) Arrived(ctx context.Context, id video.ID, held []sourceparts.Part) (videostore.Record, error) {
@@ -77,7 +61,7 @@ func (u *Uploads) Arrived(ctx context.Context, id video.ID, held []sourceparts.P
 			err = u.promise(ctx, rec, layout, sourceparts.Head(held))
 		case upload.Started && len(upload.PriorityParts) == 0: // the first step is promised
 			return rec, nil
-		case slices.ContainsFunc(u.Wanted(rec.Video), func(n int) bool {
+		case slices.ContainsFunc(sourceparts.First(upload), func(n int) bool {
 			return !slices.ContainsFunc(held, func(p sourceparts.Part) bool { return p.Number == n })
 		}):
 			return rec, nil // it would miss one

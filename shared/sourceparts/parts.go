@@ -127,6 +127,19 @@ func Head(held []Part) int {
 	return n
 }
 
+// First are the parts that the first step waits for, in the order in which to send them: the
+// first and the last ones of an upload that has a layout, and those that the step missed. The
+// last seconds are rarely in the last part alone, and asking for more takes a second.
+func First(u *video.Upload) []int {
+	layout, _ := LayoutOf(u)
+	last := layout.Count() - 1
+	first := []int{0, last}
+	if !u.Started {
+		first = append(first, max(0, last-1))
+	}
+	return append(first, u.PriorityParts...)
+}
+
 // manifestName ends the names of manifests. It is no number, so it is no part.
 const manifestName = "manifest"
 

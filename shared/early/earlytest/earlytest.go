@@ -7,6 +7,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/early"
+	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/testkit/partstest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -43,7 +44,7 @@ func (s *Sending) Arrived() video.Video {
 			s.t.Fatal(err)
 		}
 		before := len(s.Sent)
-		for _, n := range s.uploads.Wanted(rec.Video) {
+		for _, n := range sourceparts.First(rec.Video.Upload) {
 			s.Part(n)
 		}
 		if len(s.Sent) == before {

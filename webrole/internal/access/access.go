@@ -16,6 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jellydator/ttlcache/v3"
+
 	"github.com/cutroom/cutroom/shared/apikeys"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/webrole/internal/recent"
@@ -133,7 +135,7 @@ type Credentials struct {
 	token     [sha256.Size]byte
 	anonymous bool
 	keys      *apikeys.Store
-	known     *recent.Memory[[sha256.Size]byte, Identity] // by hash of the key: no key is kept in memory
+	known     *ttlcache.Cache[[sha256.Size]byte, Identity] // by hash of the key: no key is kept in memory
 }
 
 // NewCredentials returns an Authenticator for a token, which is not empty, and for
@@ -156,10 +158,10 @@ func (c *Credentials) Authenticate(r *http.Request) (Identity, error) {
 	if subtle.ConstantTimeCompare(c.token[:], sum[:]) == 1 {
 		return BuiltIn, nil
 	}
-	if caller, ok := c.known.Get(sum); ok {
-		return caller, nil
+	if known := c.known.Get(sum); known != nil {
+		return known.Value(), nil
 	}
-	now := time.Now()
+	asked := time.Now()
 	key, err := c.keys.Find(r.Context(), given)
 	if errors.Is(err, apikeys.ErrNotFound) {
 		return Identity{}, ErrUnknown
@@ -168,6 +170,6 @@ func (c *Credentials) Authenticate(r *http.Request) (Identity, error) {
 		return Identity{}, err
 	}
 	caller := Identity{Owner: key.Owner, Role: Role(key.Role), Key: key.ID}
-	c.known.Add(sum, caller, now)
+	c.known.Set(sum, caller, max(time.Nanosecond, keyLife-time.Since(asked)))
 	return caller, nil
 }

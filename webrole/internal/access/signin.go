@@ -67,7 +67,7 @@ type SignIn struct {
 	config OIDC
 	next   Authenticator
 	ended  *apikeys.Store
-	open   *recent.Memory[string, bool]    // sessions that were found not to have ended
+	over   *recent.Cache[string, bool]     // whether a session was signed out of
 	codecs map[string][]securecookie.Codec // by cookie
 	client *http.Client
 	issuer *recent.Cache[string, *oidc.Provider] // what it can do, which it is asked once
@@ -76,7 +76,7 @@ type SignIn struct {
 // NewSignIn returns the sign-in of a configuration that is complete.
 func NewSignIn(config OIDC, ended *apikeys.Store, next Authenticator) *SignIn {
 	s := &SignIn{
-		config: config, next: next, ended: ended, open: recent.NewMemory[string, bool](maxKnown, keyLife),
+		config: config, next: next, ended: ended, over: recent.New(maxKnown, ended.SignedOut),
 		client: &http.Client{Timeout: issuerTime}, codecs: map[string][]securecookie.Codec{},
 	}
 	s.issuer = recent.New(1, func(ctx context.Context, issuer string) (*oidc.Provider, error) {
@@ -119,16 +119,9 @@ func (s *SignIn) Authenticate(r *http.Request) (Identity, error) {
 
 // stillOpen returns ErrUnknown keyLife at most after a session was signed out of.
 func (s *SignIn) stillOpen(ctx context.Context, id string) error {
-	if open, _ := s.open.Get(id); open {
-		return nil
-	}
-	now := time.Now()
-	over, err := s.ended.SignedOut(ctx, id)
-	if err == nil && over {
+	over, err := s.over.Get(ctx, id, func(_ bool, age time.Duration) bool { return age < keyLife })
+	if over {
 		return ErrUnknown
-	}
-	if err == nil {
-		s.open.Add(id, true, now)
 	}
 	return err
 }
@@ -140,7 +133,7 @@ func (s *SignIn) signOut(c *gin.Context) error {
 		if err := s.ended.SignOut(c.Request.Context(), known.ID, time.Now().Add(sessionLife)); err != nil {
 			return err
 		}
-		s.open.Remove(known.ID)
+		s.over.Remove(known.ID)
 	}
 	setCookie(c, sessionCookie, "", -1)
 	c.Redirect(http.StatusSeeOther, "/")

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jellydator/ttlcache/v3"
 	"golang.org/x/sync/singleflight"
 	"golang.org/x/time/rate"
 
@@ -58,7 +59,7 @@ type Parts struct {
 // Board is safe for concurrent use.
 type Board struct {
 	parts    Parts
-	titles   *recent.Memory[video.ID, string]
+	titles   *ttlcache.Cache[video.ID, string]
 	budget   *rate.Limiter // outlives readers: opening the board again and again gets no more
 	requests atomic.Int64
 	watchers atomic.Int64

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jellydator/ttlcache/v3"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cutroom/cutroom/shared/azq"
@@ -233,7 +234,7 @@ func (r *reader) askPoison(ctx context.Context) error {
 func (r *reader) askTitle(ctx context.Context, id video.ID) error {
 	text, err := r.board.parts.Title(ctx, id)
 	if err == nil {
-		r.board.titles.Add(id, text, time.Now())
+		r.board.titles.Set(id, text, ttlcache.DefaultTTL)
 	}
 	return err
 }

@@ -173,8 +173,8 @@ func (r *reader) videos(s api.BoardEvent) []api.BoardVideo {
 	known := []api.BoardVideo{}
 	r.missedTitles = nil
 	for _, id := range videosOf(s) {
-		if title, found := r.board.titles.Get(id); found {
-			known = append(known, api.BoardVideo{Id: string(id), Title: title})
+		if title := r.board.titles.Get(id); title != nil {
+			known = append(known, api.BoardVideo{Id: string(id), Title: title.Value()})
 		} else if _, err := video.ParseID(string(id)); err == nil {
 			r.missedTitles = append(r.missedTitles, id)
 		}

@@ -187,7 +187,7 @@ func (s *Server) CreateCaptions(c *gin.Context, id api.ID, language api.Language
 		}
 		file, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, video.MaxCaptions))
 		if err != nil {
-			return out, bodyReadProblem(err)
+			return out, fmt.Errorf("read body: %w", err)
 		}
 		input := video.CaptionsBlob(key.ID, key.Language, hashOf(file))
 		// Written anew even when it is there: the janitor spares what is young.

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"os"
 
 	"github.com/gin-gonic/gin"
 	"golang.org/x/text/language"
@@ -144,15 +142,14 @@ func languagesOf(r *http.Request) []language.Tag {
 func importProblem(err error, code problem.Code, stored int) error {
 	var bad *startlist.FormatError
 	var undecodable *charset.Error
+	var broken *problem.Error // the body came too slowly, or not all of it
 	switch {
 	case errors.As(err, &undecodable):
 		return problem.New(problem.UndecodableText, "The list cannot be read: %v. In Excel that is the file type CSV UTF-8. %d of its rows are stored; importing all again is safe.", undecodable, stored).Because(err)
 	case errors.As(err, &bad):
 		return problem.New(code, "Line %d: %s. %d rows before it are stored; importing all again is safe.", bad.Line, bad.Detail, stored).Because(err)
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return problem.New(problem.RequestTimeout, "The body came too slowly. %d of its rows are stored; importing all again is safe.", stored).Because(err)
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return problem.New(problem.BodyIncomplete, "The body ended too early. %d of its rows are stored; importing all again is safe.", stored).Because(err)
+	case errors.As(err, &broken):
+		return problem.New(broken.Code, "%s %d of its rows are stored; importing all again is safe.", broken.Detail, stored).Because(err)
 	}
 	return err
 }

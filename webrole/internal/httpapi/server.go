@@ -15,6 +15,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/gin-gonic/gin"
+	"github.com/jellydator/ttlcache/v3"
 
 	"github.com/cutroom/cutroom/shared/apikeys"
 	"github.com/cutroom/cutroom/shared/audit"
@@ -69,8 +70,8 @@ type Server struct {
 	Parts
 	doc       *openapi3.T
 	snapshots *recent.Cache[video.ID, snapshot]
-	asked     *recent.Memory[workflow.Key, bool] // parts that viewers went to
-	desk      http.Handler                       // of queues and their poison
+	asked     *ttlcache.Cache[workflow.Key, bool] // parts that viewers went to
+	desk      http.Handler                        // of queues and their poison
 }
 
 var _ api.ServerInterface = (*Server)(nil)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"os"
 	"path"
 	"reflect"
 	"regexp"
@@ -109,7 +108,7 @@ func readJSON[T any](s *Server, c *gin.Context) (body T, err error) {
 	}
 	data, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxJSON))
 	if err != nil {
-		return body, bodyReadProblem(err)
+		return body, fmt.Errorf("read body: %w", err)
 	}
 	if deep(data) {
 		return body, problem.New(problem.InvalidJSON, "The body is more than %d levels deep.", maxDepth)
@@ -175,16 +174,6 @@ func wantType(r *http.Request, patterns ...string) (string, error) {
 		return "", problem.New(problem.UnsupportedType, "The body must be %s; a text in UTF-8.", strings.Join(patterns, " or "))
 	}
 	return kind, nil
-}
-
-// bodyReadProblem tells a body that is too large or too slow (which package
-// problem knows) from one that broke off.
-func bodyReadProblem(err error) error {
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) || errors.Is(err, os.ErrDeadlineExceeded) {
-		return fmt.Errorf("read body: %w", err)
-	}
-	return problem.New(problem.BodyIncomplete, "The body ended before its Content-Length.").Because(err)
 }
 
 // refuseBody answers without reading the rest of a body that may be gigabytes.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/jellydator/ttlcache/v3"
 
 	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/registrations"
@@ -271,7 +272,7 @@ func (s *Server) PutContent(c *gin.Context, _ api.ID, params api.PutContentParam
 		return
 	}
 	middleware.StreamsIn(r)
-	rec, err := s.Uploads.Put(r.Context(), access.Video(c), upload.Body{Reader: r.Body, Size: r.ContentLength, MD5: sum})
+	rec, err := s.Uploads.Put(r.Context(), access.Video(c), r.Body, r.ContentLength, sum)
 	if err != nil {
 		refuseBody(c, err)
 		return
@@ -341,10 +342,7 @@ func (s *Server) SeekVideo(c *gin.Context, id api.ID) {
 // ask sends the work that a second of a video needs, unless this web role sent it a
 // moment ago.
 func (s *Server) ask(ctx context.Context, view videostore.View, second float64) error {
-	wanted := slices.DeleteFunc(view.Wanted(second), func(i videostore.OutboxMessage) bool {
-		_, recently := s.asked.Get(i.Key)
-		return recently
-	})
+	wanted := slices.DeleteFunc(view.Wanted(second), func(i videostore.OutboxMessage) bool { return s.asked.Has(i.Key) })
 	if len(wanted) == 0 {
 		return nil
 	}
@@ -352,7 +350,7 @@ func (s *Server) ask(ctx context.Context, view videostore.View, second float64) 
 		return err
 	}
 	for _, i := range wanted {
-		s.asked.Add(i.Key, true, time.Now())
+		s.asked.Set(i.Key, true, ttlcache.DefaultTTL)
 	}
 	return nil
 }

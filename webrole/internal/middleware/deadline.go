@@ -127,7 +127,7 @@ type body struct {
 
 // Read implements io.Reader. Only the time spent waiting for the client counts,
 // so a slow storage service is not blamed on it. A body that comes too slowly answers
-// 408 request_timeout.
+// 408 request_timeout, one that breaks off 400 body_incomplete.
 func (b *body) Read(p []byte) (int, error) {
 	b.clock.stop()
 	start := time.Now()
@@ -141,8 +141,11 @@ func (b *body) Read(p []byte) (int, error) {
 	if err == nil {
 		return n, nil
 	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = problem.New(problem.RequestTimeout, "The body came too slowly.").Because(err)
+	case !errors.Is(err, io.EOF):
+		err = problem.New(problem.BodyIncomplete, "The body ended before its Content-Length.").Because(err)
 	}
 	b.over = true
 	if errors.Is(err, io.EOF) {

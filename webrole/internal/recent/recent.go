@@ -11,6 +11,7 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/jellydator/ttlcache/v3"
 	"golang.org/x/sync/singleflight"
 )
 
@@ -40,7 +41,11 @@ type reading[V any] struct {
 
 // New returns a cache of at most size values, which read reads.
 func New[K comparable, V any](size int, read func(context.Context, K) (V, error)) *Cache[K, V] {
-	return &Cache[K, V]{read: read, known: newLRU[K, reading[V]](size)}
+	known, err := lru.New[K, reading[V]](size)
+	if err != nil {
+		panic(err) // the size is a constant of the caller, and not positive
+	}
+	return &Cache[K, V]{read: read, known: known}
 }
 
 // Get returns the remembered value when it is enough: enough is told the value
@@ -90,45 +95,15 @@ func (c *Cache[K, V]) readNow(ctx context.Context, key K) (reading[V], error) {
 	return r, nil
 }
 
+// Remove forgets the value of a key.
+func (c *Cache[K, V]) Remove(key K) { c.known.Remove(key) }
+
 // Len is the number of values that are remembered.
 func (c *Cache[K, V]) Len() int { return c.known.Len() }
 
-// Memory keeps values for a limited time: those that were used last, up to a number. It
-// is safe for concurrent use.
-type Memory[K comparable, V any] struct {
-	life time.Duration
-	kept *lru.Cache[K, entry[V]]
-}
-
-type entry[V any] struct {
-	value V
-	since time.Time
-}
-
-// NewMemory returns a memory of at most size values, each of which is kept for life.
-func NewMemory[K comparable, V any](size int, life time.Duration) *Memory[K, V] {
-	return &Memory[K, V]{life: life, kept: newLRU[K, entry[V]](size)}
-}
-
-// Get returns the value of a key, or false when there is none or its time is over.
-func (m *Memory[K, V]) Get(key K) (value V, found bool) {
-	e, found := m.kept.Get(key)
-	if !found || time.Since(e.since) >= m.life {
-		return value, false
-	}
-	return e.value, true
-}
-
-// Add keeps a value, whose time began at since.
-func (m *Memory[K, V]) Add(key K, value V, since time.Time) { m.kept.Add(key, entry[V]{value, since}) }
-
-// Remove forgets the value of a key.
-func (m *Memory[K, V]) Remove(key K) { m.kept.Remove(key) }
-
-func newLRU[K comparable, V any](size int) *lru.Cache[K, V] {
-	cache, err := lru.New[K, V](size)
-	if err != nil {
-		panic(err) // the size is a constant of the caller, and not positive
-	}
-	return cache
+// NewMemory returns what keeps at most size values, those that were used last, each for life.
+func NewMemory[K comparable, V any](size uint64, life time.Duration) *ttlcache.Cache[K, V] {
+	return ttlcache.New(
+		ttlcache.WithCapacity[K, V](size), ttlcache.WithTTL[K, V](life), ttlcache.WithDisableTouchOnHit[K, V](),
+	)
 }

@@ -43,8 +43,8 @@ func (s *Service) Begin(ctx context.Context, rec videostore.Record, size int64, 
 	if err := s.sniffParts(ctx, rec.Video, held); err != nil {
 		return none, err
 	}
-	if s.Early != nil { // after the look at its first bytes, because work may begin now
-		if rec, err = s.Early.Arrived(ctx, rec.Video.ID, held); err != nil {
+	if s.Arrived != nil { // after the look at its first bytes, because work may begin now
+		if rec, err = s.Arrived(ctx, rec.Video.ID, held); err != nil {
 			return none, err
 		}
 	}
@@ -181,10 +181,7 @@ func (s *Service) sending(ctx context.Context, v video.Video, held []sourceparts
 	for _, p := range held {
 		there[p.Number] = true
 	}
-	var wanted []int
-	if s.Early != nil {
-		wanted = s.Early.Wanted(v)
-	}
+	wanted := sourceparts.First(v.Upload)
 	for i := range len(wanted) + l.Count() {
 		n := i - len(wanted)
 		if n < 0 {
@@ -206,11 +203,17 @@ func (s *Service) sending(ctx context.Context, v video.Video, held []sourceparts
 	return out, nil
 }
 
-// completeParts writes the manifest of an upload whose parts are all there, and starts
-// the processing. sums, if there are any, are the MD5 of all parts as the caller has
-// them: what is held must be the caller's file. Safe to repeat.
-func (s *Service) completeParts(ctx context.Context, v video.Video, sums [][]byte) (videostore.Record, error) {
-	l, _ := sourceparts.LayoutOf(v.Upload)
+// Complete checks that all of the upload is there, writes its manifest, and starts the
+// processing. sums, if there are any, are the MD5 of all parts as the client has them: what is
+// held must be the client's file. Safe to repeat.
+func (s *Service) Complete(ctx context.Context, v video.Video, sums [][]byte) (videostore.Record, error) {
+	l, inParts := sourceparts.LayoutOf(v.Upload)
+	switch {
+	case v.State != video.AwaitingUpload:
+		return s.videos.Uploaded(ctx, v.ID, "", "") // repeated, or refused
+	case !inParts:
+		return videostore.Record{}, problem.New(problem.UploadIncomplete, "Nothing has been uploaded.")
+	}
 	held, err := sourceparts.Held(ctx, s.blobs, v.ID, l)
 	if err != nil {
 		return videostore.Record{}, err

@@ -39,19 +39,12 @@ import (
 // MaxSize is the largest file that is taken, in bytes.
 const MaxSize = 5 << 30
 
-// Early begins work on an upload that is still going on: package early.
-type Early interface {
-	// Wanted are the parts that work waits for, in the order in which to send them.
-	Wanted(v video.Video) []int
-	// Arrived tells of the parts that are held, ascending, and returns the video with what
-	// came of it. Safe to repeat.
-	Arrived(ctx context.Context, id video.ID, held []sourceparts.Part) (videostore.Record, error)
-}
-
 // Service is safe for concurrent use.
 type Service struct {
-	// Early, if set, is told of what has arrived. Else work begins when an upload is complete.
-	Early Early
+	// Arrived, if set, begins work on an upload that is still going on (package early): it is
+	// told of the parts that are held, ascending, and returns the video with what came of it. It
+	// is safe to repeat. Without it, work begins when an upload is complete.
+	Arrived func(ctx context.Context, id video.ID, held []sourceparts.Part) (videostore.Record, error)
 
 	account *azstore.Account
 	blobs   *blobstore.Store
@@ -63,18 +56,6 @@ type Service struct {
 // through it have memory bytes for their buffers, all together: MinMemory for each.
 func New(account *azstore.Account, blobs *blobstore.Store, videos *videostore.Store, memory int64) *Service {
 	return &Service{account: account, blobs: blobs, videos: videos, parts: semaphore.NewWeighted(memory / MinMemory)}
-}
-
-// Complete checks that all of the upload is there, and starts the processing. sums, if
-// there are any, are the MD5 of all parts as the client has them. Safe to repeat.
-func (s *Service) Complete(ctx context.Context, v video.Video, sums [][]byte) (videostore.Record, error) {
-	switch {
-	case v.State != video.AwaitingUpload:
-		return s.videos.Uploaded(ctx, v.ID, "", "") // repeated, or refused
-	case v.Upload == nil:
-		return videostore.Record{}, problem.New(problem.UploadIncomplete, "Nothing has been uploaded.")
-	}
-	return s.completeParts(ctx, v, sums)
 }
 
 // ParseMD5 reads a Content-MD5 header; empty means that there is none.
@@ -106,30 +87,25 @@ func sniff(head []byte) error {
 	return nil
 }
 
-// Body is a file on its way in. Its reader fails when fewer than Size bytes come.
-type Body struct {
-	Reader io.Reader
-	Size   int64
-	MD5    []byte // 16 bytes, or nil: checked before anything is committed (Q12)
-}
-
-// Put streams a whole file into parts and starts the processing. It takes the memory of one
+// Put streams a whole file of size bytes into parts and starts the processing. body fails when
+// fewer come. md5sum is 16 bytes, or nil: checked before anything is committed (Q12). Put takes
+// the memory of one
 // part whatever the size, and is refused with 429 too_busy when all uploads together have
 // none to spare. The first bytes are looked at before anything is stored. When the reader
 // fails the parts that arrived stay, and the video keeps waiting. Safe to repeat until it
 // succeeds; afterwards the video has its source and another one is refused.
-func (s *Service) Put(ctx context.Context, rec videostore.Record, body Body) (none videostore.Record, _ error) {
+func (s *Service) Put(ctx context.Context, rec videostore.Record, body io.Reader, size int64, md5sum []byte) (none videostore.Record, _ error) {
 	id, announced := rec.Video.ID, rec.Video.SizeBytes
 	switch {
 	case rec.Video.State != video.AwaitingUpload:
 		return none, videostore.ErrState
-	case body.Size > MaxSize:
+	case size > MaxSize:
 		return none, tooLarge()
-	case announced > 0 && announced != body.Size:
-		return none, sizeMismatch(announced, body.Size)
+	case announced > 0 && announced != size:
+		return none, sizeMismatch(announced, size)
 	}
 	wanted := rec.Video
-	wanted.SizeBytes = body.Size
+	wanted.SizeBytes = size
 	if err := s.videos.Reserve(ctx, wanted); err != nil { // before the body is asked for
 		return none, err
 	}
@@ -138,8 +114,8 @@ func (s *Service) Put(ctx context.Context, rec videostore.Record, body Body) (no
 	}
 	defer s.parts.Release(1)
 	sum := md5.New() //nolint:gosec // see the import
-	r := bufio.NewReaderSize(io.TeeReader(body.Reader, sum), 64<<10)
-	head, err := r.Peek(int(min(video.HeadBytes, body.Size)))
+	r := bufio.NewReaderSize(io.TeeReader(body, sum), 64<<10)
+	head, err := r.Peek(int(min(video.HeadBytes, size)))
 	if err != nil {
 		return none, cutOff(err)
 	}
@@ -149,8 +125,8 @@ func (s *Service) Put(ctx context.Context, rec videostore.Record, body Body) (no
 	// net/http ends ctx when the connection breaks, but parts that arrived whole are worth
 	// storing: what ends this upload is its reader.
 	ctx = context.WithoutCancel(ctx)
-	rec, err = s.putParts(ctx, rec, r, body.Size)
-	if err == nil && body.MD5 != nil && !bytes.Equal(sum.Sum(nil), body.MD5) {
+	rec, err = s.putParts(ctx, rec, r, size)
+	if err == nil && md5sum != nil && !bytes.Equal(sum.Sum(nil), md5sum) {
 		// It is unknown which part was changed on the way, and none can be replaced.
 		if _, err = s.replaceUpload(ctx, id, rec.Video.Upload, nil); err == nil {
 			return none, problem.New(problem.ChecksumMismatch, "The bytes that arrived do not have the announced MD5.")
@@ -159,7 +135,7 @@ func (s *Service) Put(ctx context.Context, rec videostore.Record, body Body) (no
 	if err != nil {
 		return none, fmt.Errorf("store source of %s: %w", id, err)
 	}
-	return s.completeParts(ctx, rec.Video, nil)
+	return s.Complete(ctx, rec.Video, nil)
 }
 
 // cutOff is the client's part in a body that could not be read to its end.
