@@ -110,12 +110,12 @@ func (m scaleMetrics) Collect(ch chan<- prometheus.Metric) {
 	d := state.Decision
 	gauge(scaleRead, 1)
 	gauge(scaleWanted, float64(d.Wanted))
-	gauge(scaleWorkers, float64(d.Seen.Workers))
-	for _, q := range d.Seen.Queues {
+	gauge(scaleWorkers, float64(d.Workers))
+	for _, q := range d.Queues {
 		gauge(queueVisible, float64(q.Visible), q.Name)
 		gauge(queueHidden, float64(q.Hidden), q.Name)
-		gauge(queueOldest, q.Oldest.Seconds(), q.Name)
-		gauge(queueWork, q.Work().Seconds(), q.Name)
+		gauge(queueOldest, q.OldestSeconds, q.Name)
+		gauge(queueWork, q.WorkSeconds, q.Name)
 	}
 }
 

@@ -67,14 +67,14 @@ func TestQueuesAreSeenWhole(t *testing.T) {
 		}
 	}
 	d := scale(t, queues, register)
-	if len(d.Seen.Queues) != 1 {
+	if len(d.Queues) != 1 {
 		t.Fatalf("%+v", d)
 	}
-	q := d.Seen.Queues[0]
-	if q.Visible != 40 || q.Hidden != 5 || q.Oldest <= 0 || q.Oldest > time.Hour || q.Each != 2*time.Second { // (5×4 s + 20 s) / (5 + 15)
+	q := d.Queues[0]
+	if q.Visible != 40 || q.Hidden != 5 || q.OldestSeconds <= 0 || q.OldestSeconds > 3600 || q.SecondsEach != 2 { // (5×4 s + 20 s) / (5 + 15)
 		t.Errorf("seen %+v", q)
 	}
-	if d.Seen.Workers != 2 || d.Seen.Slots["heavy"] != 3 || d.Wanted != 2 {
+	if d.Workers != 2 || d.Slots["heavy"] != 3 || d.Wanted != 2 {
 		t.Errorf("decided %+v", d)
 	}
 }
@@ -87,7 +87,7 @@ func TestNobodyLives(t *testing.T) {
 	if err := account.Ensure(t.Context(), nil, nil, []string{workers.Table}); err != nil {
 		t.Fatal(err)
 	}
-	if d := scale(t, queues, workers.New(account)); d.Wanted != 1 || d.Seen.Workers != 0 || d.Seen.Slots["heavy"] != 9 {
+	if d := scale(t, queues, workers.New(account)); d.Wanted != 1 || d.Workers != 0 || d.Slots["heavy"] != 9 {
 		t.Errorf("%+v", d)
 	}
 }

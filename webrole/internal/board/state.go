@@ -23,10 +23,10 @@ func (r *reader) show(now time.Time) error {
 	s.Queues = r.queues(s.Workers, later)
 	s.Videos = r.videos(s)
 	d := r.decide(now, s.Queues)
-	r.sample(now, d.Seen.Queues)
+	r.sample(now, d.Queues)
 	s.Samples = r.samples
 	s.Scale = api.BoardScale{
-		Wanted: d.Wanted, Now: d.Now, Workers: d.Seen.Workers, Why: d.Why, Floor: d.Settings.Floor, Ceiling: d.Settings.Ceiling,
+		Wanted: d.Wanted, Now: d.Now, Workers: d.Workers, Why: d.Why, Floor: d.Floor, Ceiling: d.Ceiling,
 	}
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -78,12 +78,12 @@ func (r *reader) decide(now time.Time, queues []api.BoardQueue) scaling.Decision
 	seen.Workers, seen.Slots = scaling.Fleet(now, r.seen)
 	for _, shown := range queues {
 		spec := r.board.parts.Queues.Queue(shown.Name).Spec()
-		q := scaling.Queue{Name: shown.Name, Pool: spec.Pool, Urgent: spec.Urgent, Paused: shown.Paused, Each: scaling.Each(spec, r.seen)}
+		q := api.ScaleQueue{Name: shown.Name, Pool: spec.Pool, Urgent: spec.Urgent, Paused: shown.Paused, SecondsEach: scaling.SecondsEach(spec, r.seen)}
 		for _, l := range shown.Lanes {
 			q.Visible += l.Visible
 			q.Hidden += l.Length - l.Visible
 			for _, m := range l.Messages {
-				q.Oldest = max(q.Oldest, now.Sub(m.InsertedAt))
+				q.OldestSeconds = max(q.OldestSeconds, now.Sub(m.InsertedAt).Seconds())
 			}
 		}
 		seen.Queues = append(seen.Queues, q)
@@ -208,7 +208,7 @@ const (
 	maxSamples  = 60
 )
 
-func (r *reader) sample(now time.Time, queues []scaling.Queue) {
+func (r *reader) sample(now time.Time, queues []api.ScaleQueue) {
 	took := now.Sub(r.sampledAt)
 	if took < sampleEvery {
 		return
@@ -217,7 +217,7 @@ func (r *reader) sample(now time.Time, queues []scaling.Queue) {
 		made := api.BoardSample{At: now.UTC(), Seconds: took.Seconds(), Queues: map[string]api.BoardCount{}}
 		made.ReadsPerSecond = float64(r.board.Requests()-r.sampled) / made.Seconds
 		for _, q := range queues {
-			if count := (api.BoardCount{Done: r.done(q.Name), OldestSeconds: q.Oldest.Seconds()}); count != (api.BoardCount{}) {
+			if count := (api.BoardCount{Done: r.done(q.Name), OldestSeconds: q.OldestSeconds}); count != (api.BoardCount{}) {
 				made.Queues[q.Name] = count
 			}
 		}

@@ -18,7 +18,6 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/middleware"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
-	"github.com/cutroom/cutroom/webrole/internal/scaling"
 )
 
 // workerMemory is how long a silent worker stays listed.
@@ -108,20 +107,8 @@ func (s *Server) GetScale(c *gin.Context) {
 		if err != nil {
 			return out, fmt.Errorf("count the workers wanted: %w", err)
 		}
-		d := state.Decision
-		return api.Scale{
-			At: d.Seen.At.UTC(), Wanted: d.Wanted, Now: d.Now, Workers: d.Seen.Workers, Why: d.Why,
-			Floor: d.Settings.Floor, Ceiling: d.Settings.Ceiling, BeginSeconds: d.Settings.Begin.Seconds(),
-			BulkSeconds: d.Settings.Bulk.Seconds(), CoolDownSeconds: d.Settings.CoolDown.Seconds(), Queues: api.Each(d.Seen.Queues, publicQueue),
-		}, nil
+		return state.Decision.Scale, nil
 	})
-}
-
-func publicQueue(q scaling.Queue) api.ScaleQueue {
-	return api.ScaleQueue{
-		Name: q.Name, Pool: q.Pool, Urgent: q.Urgent, Paused: q.Paused, Visible: q.Visible, Hidden: q.Hidden,
-		OldestSeconds: q.Oldest.Seconds(), SecondsEach: q.Each.Seconds(), WorkSeconds: q.Work().Seconds(),
-	}
 }
 
 // CreateKey implements POST /ops/keys. The text of the key is a secret: it is in the

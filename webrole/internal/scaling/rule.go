@@ -8,11 +8,11 @@ package scaling
 import (
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/workers"
+	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
 // Settings are the targets and the bounds.
@@ -24,38 +24,24 @@ type Settings struct {
 	CoolDown time.Duration // how long a number of workers stays wanted after it was
 }
 
-// Queue is what was seen of one queue, all lanes together.
-type Queue struct {
-	Name            string
-	Pool            string // whose slots its items take
-	Urgent          bool
-	Paused          bool  // no worker receives from it, so none is needed
-	Visible, Hidden int64 // messages
-	Oldest          time.Duration
-	Each            time.Duration // how long one item takes a slot
-}
-
-// Work is how long one slot would be busy with the queue. An item that is hidden is on
-// average half done.
-func (q Queue) Work() time.Duration {
-	return time.Duration(q.Visible)*q.Each + time.Duration(q.Hidden)*q.Each/2
+// work is for how many seconds one slot would be busy with the queue. An item that is hidden
+// is on average half done.
+func work(q api.ScaleQueue) float64 {
+	return (float64(q.Visible) + float64(q.Hidden)/2) * q.SecondsEach
 }
 
 // Observation is all queues and workers at one moment.
 type Observation struct {
 	At      time.Time
-	Queues  []Queue
+	Queues  []api.ScaleQueue
 	Workers int            // that live and are not draining
 	Slots   map[string]int // of one worker, by pool
 }
 
 // Decision is how many workers should run.
 type Decision struct {
-	Wanted   int    // in the end
-	Now      int    // by what is in the queues at this moment, without the cool-down
-	Why      string // for people
-	Seen     Observation
-	Settings Settings
+	api.Scale
+	Slots map[string]int // of one worker, by pool
 }
 
 // patience is the share of a target that is left at least, however old the oldest
@@ -71,37 +57,38 @@ const patience = 4
 //
 // More slots than messages are never wanted. What wants most decides.
 func want(s Settings, seen Observation) (wanted int, cause string) {
-	wanted, cause = s.Floor, fmt.Sprintf("there is little work: the floor is %s", count(s.Floor))
-	for _, pool := range pools(seen.Queues) {
-		if n, reason := wantPool(s, seen, pool); n > wanted {
+	wanted, cause = s.Floor, fmt.Sprintf("there is little work: the floor is %d", s.Floor)
+	for _, q := range seen.Queues {
+		if n, reason := wantPool(s, seen, q.Pool); n > wanted {
 			wanted, cause = n, reason
 		}
 	}
 	if wanted > s.Ceiling {
-		return s.Ceiling, fmt.Sprintf("the ceiling is %s; without it %d: %s", count(s.Ceiling), wanted, cause)
+		return s.Ceiling, fmt.Sprintf("the ceiling is %d; without it %d: %s", s.Ceiling, wanted, cause)
 	}
 	return wanted, cause
 }
 
 type load struct {
 	messages, hidden int64
-	work             time.Duration
-	oldest           time.Duration
+	work, oldest     float64 // seconds
 }
 
-func (l *load) add(q Queue) {
+func (l *load) add(q api.ScaleQueue) {
 	l.messages += q.Visible + q.Hidden
 	l.hidden += q.Hidden
-	l.work += q.Work()
+	l.work += work(q)
 	if q.Visible > 0 {
-		l.oldest = max(l.oldest, q.Oldest)
+		l.oldest = max(l.oldest, q.OldestSeconds)
 	}
 }
 
 func wantPool(s Settings, seen Observation, pool string) (int, string) {
-	queues := slices.DeleteFunc(slices.Clone(seen.Queues), func(q Queue) bool { return q.Pool != pool || q.Paused })
 	var all, urgent load
-	for _, q := range queues {
+	for _, q := range seen.Queues {
+		if q.Pool != pool || q.Paused {
+			continue
+		}
 		all.add(q)
 		if q.Urgent {
 			urgent.add(q)
@@ -109,12 +96,12 @@ func wantPool(s Settings, seen Observation, pool string) (int, string) {
 	}
 	slots := int64(max(seen.Slots[pool], 1))
 	within := func(l load, target time.Duration) int64 {
-		left := max(target-l.oldest, target/patience, time.Second)
-		return ceil(int64(l.work), slots*int64(left))
+		left := max(target.Seconds()-l.oldest, target.Seconds()/patience, 1)
+		return int64(math.Ceil(l.work / left / float64(slots)))
 	}
 	tell := func(l load, goal string, target time.Duration) string {
-		return fmt.Sprintf("%s work of %s is to be %s, its oldest message is %s old, and a worker has %d slots for it",
-			seconds(l.work), pool, fmt.Sprintf(goal, target), seconds(l.oldest), slots)
+		return fmt.Sprintf("%.0f s work of %s is to be %s, its oldest message is %.0f s old, and a worker has %d slots for it",
+			l.work, pool, fmt.Sprintf(goal, target), l.oldest, slots)
 	}
 	n, cause := within(urgent, s.Begin), tell(urgent, "begun within %v", s.Begin)
 	if bulk := within(all, s.Bulk); bulk > n {
@@ -129,25 +116,7 @@ func wantPool(s Settings, seen Observation, pool string) (int, string) {
 	return int(min(n, 1<<20)), cause
 }
 
-func pools(queues []Queue) (names []string) {
-	for _, q := range queues {
-		if !slices.Contains(names, q.Pool) {
-			names = append(names, q.Pool)
-		}
-	}
-	return names
-}
-
 func ceil(a, b int64) int64 { return (a + b - 1) / b }
-
-func count(n int) string {
-	if n == 1 {
-		return "1 worker"
-	}
-	return fmt.Sprintf("%d workers", n)
-}
-
-func seconds(d time.Duration) string { return fmt.Sprintf("%.0f s", d.Seconds()) }
 
 // Window applies the rule and remembers what was wanted: workers come at once and go
 // when fewer were wanted for all of Settings.CoolDown. It is the stabilization window
@@ -179,10 +148,17 @@ func (w *Window) Decide(seen Observation) Decision {
 	for w.past[0].at.Before(seen.At.Add(-w.Settings.CoolDown)) {
 		w.past = w.past[1:]
 	}
-	d := Decision{Wanted: w.past[0].now, Now: now, Why: cause, Seen: seen, Settings: w.Settings}
+	d := Decision{Slots: seen.Slots, Scale: api.Scale{
+		At: seen.At.UTC(), Wanted: w.past[0].now, Now: now, Why: cause, Workers: seen.Workers, Queues: seen.Queues,
+		Floor: w.Settings.Floor, Ceiling: w.Settings.Ceiling, BeginSeconds: w.Settings.Begin.Seconds(),
+		BulkSeconds: w.Settings.Bulk.Seconds(), CoolDownSeconds: w.Settings.CoolDown.Seconds(),
+	}}
+	for i, q := range d.Queues {
+		d.Queues[i].WorkSeconds = work(q)
+	}
 	if d.Wanted > now {
-		d.Why = fmt.Sprintf("so many were needed %s ago, and workers stay for %s; %d would do now",
-			seconds(seen.At.Sub(w.past[0].at)), seconds(w.Settings.CoolDown), now)
+		d.Why = fmt.Sprintf("so many were needed %.0f s ago, and workers stay for %.0f s; %d would do now",
+			seen.At.Sub(w.past[0].at).Seconds(), d.CoolDownSeconds, now)
 	}
 	return d
 }
@@ -195,8 +171,8 @@ const (
 	believe = 5
 )
 
-// Each is how long an item of a queue takes, by what living workers have measured.
-func Each(spec azq.Spec, found []workers.Worker) time.Duration {
+// SecondsEach is how long an item of a queue takes, by what living workers have measured.
+func SecondsEach(spec azq.Spec, found []workers.Worker) float64 {
 	items, total := float64(believe), believe*spec.Typical.Seconds()
 	for _, w := range found {
 		for lane := range azq.DefaultLanes {
@@ -207,7 +183,7 @@ func Each(spec azq.Spec, found []workers.Worker) time.Duration {
 			}
 		}
 	}
-	return time.Duration(total / items * float64(time.Second))
+	return total / items
 }
 
 // Fleet counts the workers that receive, and says how many slots one has of each pool: the

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
 // A day of uploads in virtual time, 10,000 an hour on average: few at night, many in the
@@ -40,19 +42,19 @@ const (
 
 const chunks = 5 // after the first
 
-var work = [kinds]struct {
-	queue Queue
+var kindsOfWork = [kinds]struct {
+	queue api.ScaleQueue
 	next  func(s *simulation, video int32)
 }{
-	probe: {Queue{Name: "probe", Pool: "light", Urgent: true, Each: 500 * time.Millisecond}, func(s *simulation, v int32) {
+	probe: {api.ScaleQueue{Name: "probe", Pool: "light", Urgent: true, SecondsEach: .5}, func(s *simulation, v int32) {
 		s.send(firstChunk, v)
 		for range chunks {
 			s.send(chunk, v)
 		}
 	}},
-	firstChunk: {Queue{Name: "first", Pool: "heavy", Urgent: true, Each: 2 * time.Second}, (*simulation).chunkDone},
-	chunk:      {Queue{Name: "bulk", Pool: "heavy", Each: 5 * time.Second}, (*simulation).chunkDone},
-	finish:     {Queue{Name: "finish", Pool: "light", Each: 2 * time.Second}, func(s *simulation, v int32) { s.ready = append(s.ready, s.now-s.uploaded[v]) }},
+	firstChunk: {api.ScaleQueue{Name: "first", Pool: "heavy", Urgent: true, SecondsEach: 2}, (*simulation).chunkDone},
+	chunk:      {api.ScaleQueue{Name: "bulk", Pool: "heavy", SecondsEach: 5}, (*simulation).chunkDone},
+	finish:     {api.ScaleQueue{Name: "finish", Pool: "light", SecondsEach: 2}, func(s *simulation, v int32) { s.ready = append(s.ready, s.now-s.uploaded[v]) }},
 }
 
 type message struct{ video, sent int32 }
@@ -113,7 +115,7 @@ func simulate(resize func(Observation) int, workers int) *simulation {
 		}
 		for _, e := range s.ends[s.now] {
 			s.hidden[e.kind]--
-			work[e.kind].next(s, e.video)
+			kindsOfWork[e.kind].next(s, e.video)
 		}
 		delete(s.ends, s.now)
 		s.workers += s.starts[s.now]
@@ -133,11 +135,11 @@ func (s *simulation) observe() Observation {
 	seen := Observation{
 		At: time.Unix(int64(s.now), 0), Workers: s.workers, Slots: map[string]int{"heavy": heavySlots, "light": lightSlots},
 	}
-	for kind, w := range work {
+	for kind, w := range kindsOfWork {
 		q := w.queue
 		q.Visible, q.Hidden = int64(len(s.queues[kind])), s.hidden[kind]
 		if q.Visible > 0 {
-			q.Oldest = time.Duration(s.now-s.queues[kind][0].sent) * time.Second
+			q.OldestSeconds = float64(s.now - s.queues[kind][0].sent)
 		}
 		seen.Queues = append(seen.Queues, q)
 	}
@@ -151,7 +153,7 @@ func (s *simulation) resize(wanted int) {
 		s.starts[s.now+startTakes] += more
 	}
 	for ; s.workers > wanted; s.workers-- {
-		s.budget["heavy"] -= heavySlots * work[chunk].queue.Each.Seconds() / 2 // what it had half done is done again
+		s.budget["heavy"] -= heavySlots * kindsOfWork[chunk].queue.SecondsEach / 2 // what it had half done is done again
 	}
 }
 
@@ -159,13 +161,13 @@ func (s *simulation) resize(wanted int) {
 func (s *simulation) serve(budget string, slots int, order ...int) {
 	left := s.budget[budget] + float64(slots)
 	for _, kind := range order {
-		each := work[kind].queue.Each
+		each := kindsOfWork[kind].queue.SecondsEach
 		for left > 0 && len(s.queues[kind]) > 0 {
 			m := s.queues[kind][0]
 			s.queues[kind] = s.queues[kind][1:]
-			left -= each.Seconds()
+			left -= each
 			s.hidden[kind]++
-			end := s.now + int32(math.Ceil(each.Seconds()))
+			end := s.now + int32(math.Ceil(each))
 			s.ends[end] = append(s.ends[end], ending{kind, m.video})
 			if kind == firstChunk {
 				s.begun = append(s.begun, s.now-s.uploaded[m.video])
