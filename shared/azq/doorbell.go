@@ -32,8 +32,8 @@ const (
 // ring tells workers that sleep that the queue has a message, or will have one. It is tried
 // once, because it only saves time: the worker on watch finds every message.
 func (q *Queue) ring(ctx context.Context) {
-	now, next := time.Now(), q.nextRing.Load()
-	if now.UnixNano() < next || !q.nextRing.CompareAndSwap(next, now.Add(ringEvery).UnixNano()) {
+	before, next := q.nextRing.Load(), time.Now().Add(ringEvery)
+	if before != nil && time.Now().Before(*before) || !q.nextRing.CompareAndSwap(before, &next) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(azstore.WithoutRetry(ctx), ringWithin)
@@ -44,7 +44,8 @@ func (q *Queue) ring(ctx context.Context) {
 		return err
 	})
 	if err != nil { // senders do not wait for tables that are away, time after time
-		q.nextRing.Store(now.Add(ringPause).UnixNano())
+		later := time.Now().Add(ringPause)
+		q.nextRing.Store(&later)
 	}
 }
 

@@ -45,7 +45,7 @@ type Queue struct {
 	poisonedRows *tablestore.Table
 
 	doorbells *tablestore.Table
-	nextRing  atomic.Int64 // not before: Unix nanoseconds
+	nextRing  atomic.Pointer[time.Time] // not before; nil at first
 
 	// lead is lane 0, whose policy holds for all lanes; lane 0 points to itself. The
 	// fields below are used in the lead only.

@@ -175,7 +175,6 @@ func (o *owner) interrupt(ctx context.Context, reason string) {
 	o.poller.count(func(s *QueueStats) { s.Released++ })
 	o.log().Info("given back", "why", reason)
 	o.release(ctx, EventReleased, errors.New(reason), 0, func(i *Item) { i.Releases++ })
-	o.poller.queue.ring(ctx)
 }
 
 // often: an item that meets trouble with this many releases is logged as an error.
@@ -218,7 +217,8 @@ func (o *owner) snooze(ctx context.Context, delay time.Duration, reason error, c
 	o.release(ctx, EventSnoozed, reason, delay, func(i *Item) { i.Snoozes++ })
 }
 
-// release puts the message back with a record of why, so that the attempt ends with a word.
+// release puts the message back with a record of why, so that the attempt ends with a word, and
+// wakes other workers, one of which may succeed.
 func (o *owner) release(ctx context.Context, as EventType, reason error, delay time.Duration, record func(*Item)) {
 	err := o.lease.Release(ctx, delay, func(i *Item) {
 		record(i)
@@ -226,7 +226,9 @@ func (o *owner) release(ctx context.Context, as EventType, reason error, delay t
 			i.Starts--
 		}
 	})
-	o.settled(as, reason, err, func(*QueueStats) {}, func(s *QueueStats) { s.StaleReleases++ })
+	if o.settled(as, reason, err, func(*QueueStats) {}, func(s *QueueStats) { s.StaleReleases++ }) && delay < ringAwake {
+		o.poller.queue.ring(ctx)
+	}
 }
 
 // failure returns a function that writes err into the item's history, unless the last attempt

@@ -22,7 +22,7 @@ const (
 
 	watchBeat   = 4 * time.Second // how often the worker on watch says that it looks
 	watchSilent = 8 * time.Second // after this long without a word another takes the watch
-	watchWithin = 5 * time.Second // for one request
+	watchWithin = 2 * time.Second // for one request
 )
 
 // watch finds what comes when nothing has come for long, at a cost that hardly grows with the
@@ -174,8 +174,8 @@ func (w *watch) look(ctx context.Context) {
 	for n := w.due; n > 0 && ctx.Err() == nil; n-- {
 		l := w.c.pollers[w.next%len(w.c.pollers)]
 		w.next++
-		if w.ask(ctx, l) && l.pool.inUse() >= l.pool.size {
-			l.queue.ring(ctx) // for a worker that has a free slot
+		if w.ask(ctx, l) {
+			l.queue.ring(ctx) // for the others: this worker may have no slot, or not know the kind
 		}
 	}
 	w.due = 1 - min(w.due, 1)

@@ -27,6 +27,7 @@ type fleet struct {
 	dead  []*atomic.Bool
 	stop  []func()
 	began chan start
+	unfit atomic.Int64 // the number of a worker that cannot do items "picky…"
 
 	mu    sync.Mutex
 	asked map[azstore.RequestKind]int
@@ -44,6 +45,7 @@ func idle(t *testing.T, n int, faults func(*http.Request) fault, then func(*flee
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fleet{t: t, world: newWorld(plan{}), began: make(chan start, 100), asked: map[azstore.RequestKind]int{}}
+		f.unfit.Store(-1)
 		if err := azq.Open(f.world.account(&line{}), azq.Options{Queues: specs()}).Ensure(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -70,6 +72,9 @@ func (f *fleet) run(name string, faults func(*http.Request) fault) {
 		if strings.HasPrefix(job.Item.ID, "fatal") && job.DequeueCount == 1 {
 			dead.Store(true)
 			<-ctx.Done()
+		}
+		if strings.HasPrefix(job.Item.ID, "picky") && name == fmt.Sprint("w", f.unfit.Load()) {
+			return azq.Snooze(30*time.Second, "for a newer worker")
 		}
 		return nil
 	})
@@ -330,4 +335,31 @@ func TestTheWatchNeedsNoDoorbells(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What the worker on watch cannot do comes to another one, too: it does not keep the queue to
+// itself because it alone is awake (paper row Q6).
+func TestWhatIsPutBackComesToOthers(t *testing.T) {
+	t.Parallel()
+	idle(t, 3, nil, func(f *fleet) {
+		for i := range 10 {
+			f.unfit.Store(int64(f.onWatch()))
+			id, since := fmt.Sprint("picky", i), time.Now()
+			f.send(queueNames[i%len(queueNames)], id, 0)
+			deadline := time.After(10 * time.Minute)
+			for tries := 0; ; tries++ {
+				select {
+				case s := <-f.began:
+					if s.worker == fmt.Sprint("w", f.unfit.Load()) {
+						continue
+					}
+					f.t.Logf("%s was done after %v, at its %d. delivery", id, s.at.Sub(since), tries+1)
+				case <-deadline:
+					t.Fatalf("%s came %d times to the worker that cannot do it, and to no other", id, tries)
+				}
+				break
+			}
+			time.Sleep(5 * time.Minute)
+		}
+	})
 }
