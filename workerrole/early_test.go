@@ -18,9 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
-	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/early/earlytest"
-	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/testkit/mediatest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -327,31 +325,4 @@ func (s *sending) same(whole *sending) (view videostore.View, outputs int) {
 		s.t.Errorf("plans (-whole +while it uploads):\n%s", diff)
 	}
 	return view, len(sums)
-}
-
-// TestPartIsReplacedBeforeTheLastByte: the first chunks were made from a part that then
-// becomes another blob, so what is committed is not what was read.
-func TestPartIsReplacedBeforeTheLastByte(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	stop := b.work(t)
-	s := b.send(t, clipOf(t, 0), partsOfClip)
-	s.Part(0)
-	s.Arrived()
-	s.Beginning(partsOfClip * 2 / 3)
-	s.until(4*time.Minute, beginning)
-	r := s.Layout.Range(0)
-	part := sourceparts.Name(s.ID, s.Layout, 0)
-	if _, err := b.blobs.Put(t.Context(), video.SourcesContainer, part, s.Content[:r.Length], blobstore.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	s.Complete()
-	azuritetest.Eventually(t, 2*time.Minute, func() error {
-		view, err := b.videos.View(t.Context(), s.ID)
-		if err == nil && (view.Video.State != video.Failed || view.Video.Error.Code != video.SourceChanged) {
-			err = fmt.Errorf("state %s, %+v, want %s: %v", view.Video.State, view.Video.Error, video.SourceChanged, done(view))
-		}
-		return err
-	})
-	stop()
 }

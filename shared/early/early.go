@@ -12,13 +12,9 @@ package early
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"maps"
-	"math/big"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azq"
@@ -223,58 +219,4 @@ func (u *Uploads) Exhausted(ctx context.Context, key workflow.Key, asked time.Ti
 		}
 	}
 	return true, nil
-}
-
-// Verify compares the parts that steps of a generation have read while the upload was going
-// on with those that were committed. Only the account's key can replace a part; then it
-// returns a *video.Failure, source_changed.
-func (u *Uploads) Verify(ctx context.Context, view videostore.View, generation int) error {
-	var manifest *sourceparts.Manifest
-	for _, step := range view.Steps {
-		if step.Read == "" || step.Key.Generation != generation {
-			continue
-		}
-		if manifest == nil {
-			committed, err := sourceparts.Committed(ctx, u.blobs, view.Video)
-			if err != nil {
-				return err
-			}
-			manifest = &committed
-		}
-		if !matches(step.Read, *manifest) {
-			return sourceparts.Changed(fmt.Errorf("%s was made from other parts: %w", step.Key, blobstore.ErrChanged))
-		}
-	}
-	return nil
-}
-
-// versionsOf says in a few bytes which parts of an upload were read, and in which versions: a
-// bit for each number, in base 62, and a hash of their ETags. Empty when nothing was read.
-func versionsOf(epoch string, etags map[int]string) string {
-	if len(etags) == 0 {
-		return ""
-	}
-	var numbers big.Int
-	sum := sha256.New()
-	_, _ = fmt.Fprintf(sum, "%q\n", epoch)
-	for _, n := range slices.Sorted(maps.Keys(etags)) {
-		numbers.SetBit(&numbers, n, 1)
-		_, _ = fmt.Fprintf(sum, "%d %q\n", n, etags[n])
-	}
-	return fmt.Sprintf("%s %x", numbers.Text(big.MaxBase), sum.Sum(nil)[:16])
-}
-
-func matches(read string, m sourceparts.Manifest) bool {
-	var numbers big.Int
-	bits, _, _ := strings.Cut(read, " ")
-	if _, ok := numbers.SetString(bits, big.MaxBase); !ok || numbers.Sign() < 0 || numbers.BitLen() > len(m.Parts) {
-		return false
-	}
-	etags := map[int]string{}
-	for n := range numbers.BitLen() {
-		if numbers.Bit(n) == 1 {
-			etags[n] = m.Parts[n].ETag
-		}
-	}
-	return read == versionsOf(m.Epoch, etags)
 }

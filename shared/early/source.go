@@ -55,7 +55,6 @@ type source struct {
 
 	mu        sync.Mutex
 	etags     map[int]string // of the parts that were seen
-	read      map[int]string // of those that were read
 	nextUntil time.Time      // when waits for parts that come next are over; set by the first
 }
 
@@ -75,15 +74,11 @@ func (s *source) open(ctx context.Context) (sourceparts.Source, error) {
 	if err != nil {
 		return sourceparts.Source{}, fmt.Errorf("look at the source: %w", err)
 	}
-	s.etags, s.read = map[int]string{}, map[int]string{}
+	s.etags = map[int]string{}
 	for _, p := range held {
 		s.etags[p.Number] = p.ETag
 	}
-	return sourceparts.Source{Layout: s.layout, Has: s.has, Open: s.openPart, Read: func() string {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return versionsOf(s.layout.Epoch, s.read)
-	}}, nil
+	return sourceparts.Source{Layout: s.layout, Has: s.has, Open: s.openPart}, nil
 }
 
 func (s *source) has(part int) bool {
@@ -98,7 +93,6 @@ func (s *source) openPart(ctx context.Context, part int, want blobstore.Range) (
 	}
 	s.mu.Lock()
 	etag := s.etags[part]
-	s.read[part] = etag
 	s.mu.Unlock()
 	body, _, err := s.blobs.Open(ctx, video.SourcesContainer, sourceparts.Name(s.id, s.layout, part), want, etag)
 	return body, err

@@ -224,8 +224,6 @@ type Source struct {
 	Open func(ctx context.Context, part int, want blobstore.Range) (io.ReadCloser, error)
 	// Has reports whether a part is there. nil: all are.
 	Has func(part int) bool
-	// Read says what was read of an upload that is going on; nil for a complete one.
-	Read func() string
 }
 
 // Pinned returns a source of which the version of each part is known. Every request names

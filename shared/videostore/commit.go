@@ -23,8 +23,6 @@ type Commit struct {
 	// that encodes as a small JSON object. Bounds: video.MaxFiles, video.MaxFacts (bytes).
 	Files []video.File
 	Facts any
-	// Read is what was read of an upload that was still going on: package early.
-	Read string
 }
 
 // changesVideo reports whether the commit changes META.
@@ -82,7 +80,7 @@ func (c *Claim) Commit(ctx context.Context, commit Commit) error {
 		return fmt.Errorf("encode output of %s: %w", c.Step.Key, err)
 	}
 	done := c.Step
-	done.State, done.Output, done.FinishedAt, done.Error, done.Read = StepDone, output, now(), nil, commit.Read
+	done.State, done.Output, done.FinishedAt, done.Error = StepDone, output, now(), nil
 	return c.end(ctx, done, OutcomeDone, nil, commit)
 }
 

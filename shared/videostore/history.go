@@ -232,8 +232,6 @@ type Step struct {
 	Error      *video.Failure  // of the last failed attempt
 	Output     json.RawMessage // of the attempt that committed
 	History    string          // of the attempts that have ended, as JSON: see AllAttempts
-	// Read is what the attempt that committed read of an upload that was still going on.
-	Read string
 
 	// WrittenAt is when the row was last written, by this machine's clock.
 	WrittenAt time.Time `row:"-"`

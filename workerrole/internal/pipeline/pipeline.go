@@ -142,9 +142,6 @@ func (r *Runner) orderOfWrites(ctx context.Context, d *delivery, run handler) (e
 func (r *Runner) run(ctx context.Context, d *delivery) (err error) {
 	ffmpeg.RunsOf(ctx).Nice = niceness(d.key, d.work.Video, d.job) // programs give way to more urgent ones
 	d.commit, err = r.Step.Run(ctx, d.work)
-	if d.work.source.Read != nil {
-		d.commit.Read = d.work.source.Read()
-	}
 	return err
 }
 

@@ -35,11 +35,10 @@ type Work struct {
 	Log      *slog.Logger
 	Again    bool // an earlier delivery of the message may have done half of the work
 
-	blobs  *blobstore.Store
-	room   int64 // bytes of scratch that must stay free
-	moved  func() time.Time
-	early  Early
-	source sourceparts.Source // of OpenSource
+	blobs *blobstore.Store
+	room  int64 // bytes of scratch that must stay free
+	moved func() time.Time
+	early Early
 }
 
 func (r *Runner) newWork(key workflow.Key, job *azq.RawJob) *Work {
@@ -105,8 +104,6 @@ func (w *Work) putFile(ctx context.Context, container, path, contentType string)
 type Early interface {
 	// Open opens the file that is being sent. moved says when the run last made progress.
 	Open(ctx context.Context, v video.Video, step workflow.Step, moved func() time.Time) (sourceparts.Source, error)
-	// Verify returns a *video.Failure when steps of a generation read what was not committed.
-	Verify(ctx context.Context, view videostore.View, generation int) error
 	// Settle returns what the message of a step is settled with that ended with err.
 	Settle(ctx context.Context, key workflow.Key, snoozes int, err error) error
 	// Exhausted reports whether a step whose attempts are used up is done again all the same.
@@ -120,31 +117,23 @@ func growing(v video.Video, key workflow.Key) bool {
 	return v.SourceETag == "" && key.Declared().Stage != workflow.OnRequest
 }
 
-// VerifySource fails with a *video.Failure, source_changed, when steps of the plan were made
-// from a file that is not the one that was committed.
-func (w *Work) VerifySource(ctx context.Context, view videostore.View) error {
-	if w.early == nil {
-		return nil
-	}
-	return w.early.Verify(ctx, view, w.Plan.Generation)
-}
-
 // OpenSource lets ffmpeg read the upload or its remuxed copy until ctx ends, in the version
 // that was verified. If the source was replaced the run fails with a *video.Failure,
 // source_changed. Call it once in an attempt.
 func (w *Work) OpenSource(ctx context.Context) (_ ffmpeg.Source, err error) {
+	var source sourceparts.Source
 	switch {
 	case w.Plan.Copy != nil:
-		w.source, err = openCopy(ctx, w.blobs, *w.Plan.Copy)
+		source, err = openCopy(ctx, w.blobs, *w.Plan.Copy)
 	case w.Video.SourceETag != "":
-		w.source, err = openUpload(ctx, w.blobs, w.Video)
+		source, err = openUpload(ctx, w.blobs, w.Video)
 	default:
-		w.source, err = w.early.Open(ctx, w.Video, w.Key.Declared(), w.moved)
+		source, err = w.early.Open(ctx, w.Video, w.Key.Declared(), w.moved)
 	}
 	if err != nil {
 		return ffmpeg.Source{}, err
 	}
-	served, err := serve(ctx, w.source)
+	served, err := serve(ctx, source)
 	served.Demuxer, served.Heard = w.Plan.Demuxer, w.Plan.Heard
 	return served, err
 }

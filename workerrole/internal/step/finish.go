@@ -23,8 +23,7 @@ import (
 //	Reads   all step rows; the chunks' tiles; the top rendition and the audio
 //	Writes  media/{attempt}/: playlists, storyboard, sprite, MP4 download
 //	Next    index
-//	Errors  *video.Failure when too little of the video could be decoded, or a part of the
-//	        upload was replaced after an early step had read it
+//	Errors  *video.Failure when too little of the video could be decoded
 //	Repeat  writes to names of its own; only one attempt's row commits
 type Finish struct{ Needs }
 
@@ -40,9 +39,6 @@ func (s Finish) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 	}
 	if !whole.Complete() {
 		return videostore.Commit{}, fmt.Errorf("finish %s: not every part is committed", w.Video.ID)
-	}
-	if err := w.VerifySource(ctx, view); err != nil {
-		return videostore.Commit{}, err
 	}
 	out := video.FinishOutput{Prefix: w.Prefix, Playlists: map[string]string{}}
 	if out.Frames, err = verify(whole); err != nil {
