@@ -96,7 +96,7 @@ func read(service string, from *otlp.Span) span {
 			s.attributes[a.Key] = strconv.FormatInt(n.IntValue, 10)
 		}
 	}
-	s.step = s.attributes["workitem.step"]
+	s.step = s.attributes["workitem.kind"]
 	for _, l := range from.Links {
 		s.links = append(s.links, hex.EncodeToString(l.TraceId)+hex.EncodeToString(l.SpanId))
 	}

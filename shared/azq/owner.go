@@ -235,7 +235,7 @@ func (o *owner) span(ctx context.Context) (_ context.Context, end func(error)) {
 		attribute.String("messaging.operation.name", "process"), attribute.String("messaging.operation.type", "process"),
 		attribute.String("messaging.destination.name", o.job.Queue), attribute.String("messaging.message.id", o.job.MessageID),
 		attribute.String("messaging.message.conversation_id", item.Subject),
-		attribute.String("workitem.id", item.ID), attribute.String("workitem.step", item.Kind),
+		attribute.String("workitem.id", item.ID), attribute.String("workitem.kind", item.Kind),
 		attribute.Int64("messaging.message.dequeue_count", o.job.DequeueCount),
 	)}
 	switch sender := trace.SpanContextFromContext(asker); {

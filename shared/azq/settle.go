@@ -248,7 +248,7 @@ func (o *owner) tell(as EventType, reason error) {
 func (o *owner) maxFailures() int { return o.poller.queue.Spec().MaxFailures }
 
 func (o *owner) log() *slog.Logger {
-	return o.c.log.With("queue", o.job.Queue, "step", o.job.Item.Kind, "item", o.job.Item.ID,
+	return o.c.log.With("queue", o.job.Queue, "kind", o.job.Item.Kind, "item", o.job.Item.ID,
 		"subject", o.job.Item.Subject, "message", o.job.MessageID, "dequeueCount", o.job.DequeueCount)
 }
 

@@ -70,7 +70,7 @@ type Running struct {
 	Delivery
 
 	Queue    string    `json:"queue"`
-	Kind     string    `json:"step"`
+	Kind     string    `json:"kind"`
 	Subject  string    `json:"subject"`
 	Item     string    `json:"item"`
 	Attempt  int       `json:"attempt"`
