@@ -3,14 +3,13 @@ package azq
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
 const (
 	firstIdlePoll = 100 * time.Millisecond
-	awakeFor      = time.Minute     // a poller looks often for this long after a message
-	ringAwake     = 3 * time.Second // and after a ring: longer than the pause between two rings
+	awakeFor      = time.Minute      // a poller looks often for this long after a message
+	ringAwake     = 10 * time.Second // and after a ring
 	// asleepPoll is how often the poller of a queue looks without being woken, when all else
 	// should fail: see watch.
 	asleepPoll = 6 * time.Hour
@@ -19,11 +18,10 @@ const (
 // queuePoller receives from one queue. Without messages it falls asleep after a minute, and
 // is woken by a send in this process, by a ring or by the watch.
 type queuePoller struct {
-	queue   *Queue
-	kinds   []string // of its items
-	pool    *pool
-	state   *queueState
-	stirred *atomic.Int64 // when a poller of this process was last woken: Unix nanoseconds
+	queue *Queue
+	kinds []string // of its items
+	pool  *pool
+	state *queueState
 
 	mu      sync.Mutex
 	counted QueueStats
@@ -32,11 +30,9 @@ type queuePoller struct {
 
 // stay keeps the poller awake for d from now, or longer.
 func (l *queuePoller) stay(d time.Duration) {
-	now := time.Now()
-	l.stirred.Store(now.UnixNano())
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if until := now.Add(d); until.After(l.awake) {
+	if until := time.Now().Add(d); until.After(l.awake) {
 		l.awake = until
 	}
 }
@@ -88,12 +84,8 @@ func (c *worker) poll(ctx context.Context, l *queuePoller) {
 		}
 		// end snippet
 		if len(leases) > 0 {
-			many := want == MaxBatch && len(leases) == slots.got
 			if want = 1; len(leases) == slots.got { // there may be more
 				want = MaxBatch
-			}
-			if many { // perhaps more than this worker can take
-				l.queue.ring(ctx)
 			}
 			idle = firstIdlePoll
 			l.count(func(s *QueueStats) { s.Received += int64(len(leases)) })

@@ -17,7 +17,7 @@ const (
 	// one that had work a moment ago. The worker on watch asks for the length of one queue at
 	// every second read.
 	attentive = 450 * time.Millisecond
-	// inattentive is that pause of a worker that has heard nothing for a while: see pause.
+	// inattentive is that pause of any other worker.
 	inattentive = 10 * time.Second
 
 	watchBeat   = 4 * time.Second // how often the worker on watch says that it looks
@@ -94,13 +94,13 @@ func (w *watch) read(ctx context.Context) (found doorbells, err error) {
 	return found, err
 }
 
-// pause is longer the longer nothing was heard.
+// pause is short while a poller is awake: there was work a moment ago.
 func (w *watch) pause() time.Duration {
-	if w.on {
+	awake := func(l *queuePoller) bool { return !l.asleep() }
+	if w.on || slices.ContainsFunc(w.c.pollers, awake) {
 		return attentive
 	}
-	quiet := time.Since(time.Unix(0, w.c.stirred.Load()))
-	return spread(min(max(quiet/10, attentive), inattentive))
+	return spread(inattentive)
 }
 
 // stand decides who is on watch, by the row.

@@ -22,8 +22,7 @@ type worker struct {
 	running  sync.WaitGroup
 	draining atomic.Bool
 	breakers *breakers
-	owners   sync.Map     // of *owner: the items in progress
-	stirred  atomic.Int64 // see queuePoller
+	owners   sync.Map // of *owner: the items in progress
 }
 
 // newWorker makes a worker for the queues whose pool has slots.
@@ -51,11 +50,10 @@ func newWorker(qs *queues, options Options, handlers map[string]Handler, tell fu
 			c.pools = append(c.pools, p)
 		}
 		l := &queuePoller{
-			queue:   qs.byName[spec.Name],
-			kinds:   carriedBy(spec, qs.specs, handlers),
-			pool:    p,
-			state:   &queueState{weight: float64(spec.Weight), typical: spec.Typical.Seconds(), urgent: spec.Urgent},
-			stirred: &c.stirred,
+			queue: qs.byName[spec.Name],
+			kinds: carriedBy(spec, qs.specs, handlers),
+			pool:  p,
+			state: &queueState{weight: float64(spec.Weight), typical: spec.Typical.Seconds(), urgent: spec.Urgent},
 		}
 		c.pollers = append(c.pollers, l)
 	}
