@@ -115,15 +115,15 @@ func TestLostRepliesOfQueues(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := a.Queue("q")
-	losing := func(method string) (context.Context, *int) {
+	losing := func(method string) (context.Context, *azstore.Counter) {
 		lose = func(r *http.Request) bool { return r.Method == method }
 		fire <- struct{}{}
-		return azstore.WithAttempts(t.Context())
+		return azstore.WithCounter(t.Context())
 	}
 
 	ctx, tries := losing(http.MethodPost)
-	if _, err := q.EnqueueMessage(ctx, "m", nil); err != nil || *tries != 2 {
-		t.Fatalf("enqueue: %d tries, %v", *tries, err)
+	if _, err := q.EnqueueMessage(ctx, "m", nil); err != nil || tries.Requests() != 2 {
+		t.Fatalf("enqueue: %d tries, %v", tries.Requests(), err)
 	}
 	props, err := q.GetProperties(t.Context(), nil)
 	if err != nil || *props.ApproximateMessagesCount != 2 {
@@ -132,8 +132,8 @@ func TestLostRepliesOfQueues(t *testing.T) {
 
 	ctx, tries = losing(http.MethodGet)
 	first, err := q.DequeueMessage(ctx, nil)
-	if err != nil || len(first.Messages) != 1 || *tries != 2 {
-		t.Fatalf("dequeue: %d messages after %d tries, %v; want the other one", len(first.Messages), *tries, err)
+	if err != nil || len(first.Messages) != 1 || tries.Requests() != 2 {
+		t.Fatalf("dequeue: %d messages after %d tries, %v; want the other one", len(first.Messages), tries.Requests(), err)
 	}
 	none, err := q.DequeueMessage(t.Context(), nil)
 	if err != nil || len(none.Messages) != 0 {
@@ -142,8 +142,8 @@ func TestLostRepliesOfQueues(t *testing.T) {
 
 	m := first.Messages[0]
 	ctx, tries = losing(http.MethodPut)
-	if _, err := q.UpdateMessage(ctx, *m.MessageID, *m.PopReceipt, "m", nil); !azstore.HasCode(err, queueerror.PopReceiptMismatch) || *tries != 2 {
-		t.Errorf("update: %d tries, %v; want PopReceiptMismatch, the new receipt being lost", *tries, err)
+	if _, err := q.UpdateMessage(ctx, *m.MessageID, *m.PopReceipt, "m", nil); !azstore.HasCode(err, queueerror.PopReceiptMismatch) || tries.Requests() != 2 {
+		t.Errorf("update: %d tries, %v; want PopReceiptMismatch, the new receipt being lost", tries.Requests(), err)
 	}
 
 	if _, err := q.EnqueueMessage(t.Context(), "m2", nil); err != nil {
@@ -155,8 +155,8 @@ func TestLostRepliesOfQueues(t *testing.T) {
 	}
 	m = second.Messages[0]
 	ctx, tries = losing(http.MethodDelete)
-	if _, err := q.DeleteMessage(ctx, *m.MessageID, *m.PopReceipt, nil); !azstore.HasCode(err, queueerror.MessageNotFound) || *tries != 2 {
-		t.Errorf("delete: %d tries, %v; want MessageNotFound", *tries, err)
+	if _, err := q.DeleteMessage(ctx, *m.MessageID, *m.PopReceipt, nil); !azstore.HasCode(err, queueerror.MessageNotFound) || tries.Requests() != 2 {
+		t.Errorf("delete: %d tries, %v; want MessageNotFound", tries.Requests(), err)
 	}
 	if faults.Fired() != 4 {
 		t.Errorf("%d faults fired, want 4", faults.Fired())

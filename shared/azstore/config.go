@@ -121,19 +121,19 @@ func OpenFromEnv(program string) (*Account, error) {
 //	LETTERS_RETRY_MAX_DELAY           cap, 1ms to 30m; default 8s
 //	LETTERS_TRY_TIMEOUT               first try's time-out, 100ms to 10m; default 30s
 func ConfigFromEnv(getenv func(string) string, program string) (Config, error) {
-	env := environment{getenv: getenv, program: program}
+	env := environment{getenv: getenv}
 	c := Config{
 		ConnectionString: env.get("AZURE_STORAGE_CONNECTION_STRING"),
 		Account:          env.get("AZURE_STORAGE_ACCOUNT"),
 		EndpointSuffix:   env.get("AZURE_STORAGE_ENDPOINT_SUFFIX"),
-		Prefix:           env.get("_PREFIX"),
+		Prefix:           env.get(program + "_PREFIX"),
 		Retry: Retry{
-			Strategy:   Strategy(cmp.Or(env.get("_RETRY_STRATEGY"), string(DefaultRetry.Strategy))),
-			MaxRetries: env.number("_RETRY_MAX", DefaultRetry.MaxRetries, 0, maxRetries),
-			Delay:      env.duration("_RETRY_DELAY", DefaultRetry.Delay, time.Millisecond, 10*time.Minute),
-			MinDelay:   env.duration("_RETRY_MIN_DELAY", DefaultRetry.MinDelay, 0, 10*time.Minute),
-			MaxDelay:   env.duration("_RETRY_MAX_DELAY", DefaultRetry.MaxDelay, time.Millisecond, 30*time.Minute),
-			TryTimeout: env.duration("_TRY_TIMEOUT", DefaultRetry.TryTimeout, 100*time.Millisecond, 10*time.Minute),
+			Strategy:   Strategy(cmp.Or(env.get(program+"_RETRY_STRATEGY"), string(DefaultRetry.Strategy))),
+			MaxRetries: env.number(program+"_RETRY_MAX", DefaultRetry.MaxRetries, 0, maxRetries),
+			Delay:      env.duration(program+"_RETRY_DELAY", DefaultRetry.Delay, time.Millisecond, 10*time.Minute),
+			MinDelay:   env.duration(program+"_RETRY_MIN_DELAY", DefaultRetry.MinDelay, 0, 10*time.Minute),
+			MaxDelay:   env.duration(program+"_RETRY_MAX_DELAY", DefaultRetry.MaxDelay, time.Millisecond, 30*time.Minute),
+			TryTimeout: env.duration(program+"_TRY_TIMEOUT", DefaultRetry.TryTimeout, 100*time.Millisecond, 10*time.Minute),
 		},
 	}
 	azurite := AzuriteConnectionString(env.number("AZURITE_BLOB_PORT", 10000, 1, 65535),
@@ -142,9 +142,9 @@ func ConfigFromEnv(getenv func(string) string, program string) (Config, error) {
 	if c.Account != "" {
 		env.check("AZURE_STORAGE_ACCOUNT", Config{Account: c.Account, ConnectionString: c.ConnectionString})
 	}
-	env.check("_PREFIX", Config{Prefix: c.Prefix})
-	env.check("_RETRY_STRATEGY", Config{Retry: Retry{Strategy: c.Retry.Strategy}})
-	env.check("_RETRY_MIN_DELAY", Config{Retry: Retry{
+	env.check(program+"_PREFIX", Config{Prefix: c.Prefix})
+	env.check(program+"_RETRY_STRATEGY", Config{Retry: Retry{Strategy: c.Retry.Strategy}})
+	env.check(program+"_RETRY_MIN_DELAY", Config{Retry: Retry{
 		Strategy: Exponential, MinDelay: c.Retry.MinDelay, MaxDelay: c.Retry.MaxDelay,
 	}})
 	if c.Account == "" && isDevelopment(c.ConnectionString) {
@@ -153,28 +153,20 @@ func ConfigFromEnv(getenv func(string) string, program string) (Config, error) {
 	return c, errors.Join(env.errs...)
 }
 
-// environment reads variables and keeps all mistakes. A name that begins with "_" is that of
-// one of the program's own.
+// environment reads variables and keeps all mistakes.
 type environment struct {
-	getenv  func(string) string
-	program string
-	errs    []error
+	getenv func(string) string
+	errs   []error
 }
 
 func (e *environment) get(name string) string {
-	switch {
-	case name[0] != '_':
-		return e.getenv(name)
-	case e.program == "":
+	if strings.HasPrefix(name, "_") { // a variable of its own, of a program without a name
 		return ""
 	}
-	return e.getenv(e.program + name)
+	return e.getenv(name)
 }
 
 func (e *environment) bad(name string, err error) {
-	if name[0] == '_' {
-		name = e.program + name
-	}
 	e.errs = append(e.errs, fmt.Errorf("%s: %w", name, err))
 }
 

@@ -67,7 +67,8 @@ type (
 )
 
 // WithCounter returns a context below which every request is counted, and the counter.
-// Those of outer contexts count it, too.
+// Those of outer contexts count it, too. Around one call it tells how often that was tried: a
+// conflict may be with an earlier try, whose reply was lost (Q13).
 func WithCounter(ctx context.Context) (context.Context, *Counter) {
 	c := &Counter{outer: counterOf(ctx), counts: Counts{Requests: map[RequestKind]int{}, Queries: map[string]int{}}}
 	return context.WithValue(ctx, counterKey{}, c), c

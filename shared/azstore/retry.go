@@ -107,15 +107,6 @@ func WithoutRetry(ctx context.Context) context.Context {
 	return context.WithValue(ctx, withoutRetryKey{}, true)
 }
 
-type attemptsKey struct{}
-
-// WithAttempts returns a context and a counter of the tries of the latest call below it, for
-// one call at a time. A conflict may be with an earlier try, whose reply was lost (Q13).
-func WithAttempts(ctx context.Context) (context.Context, *int) {
-	n := new(int)
-	return context.WithValue(ctx, attemptsKey{}, n), n
-}
-
 type callLimitKey struct{}
 
 // WithCallLimit bounds every call below the returned context, with all its tries and pauses.
@@ -155,11 +146,7 @@ func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
 	if p.Strategy == NoRetry || ctx.Value(withoutRetryKey{}) != nil {
 		retries, timeout = 0, patience
 	}
-	attempts, counted := ctx.Value(attemptsKey{}).(*int)
 	for try := 1; ; try++ {
-		if counted {
-			*attempts = try
-		}
 		if err := req.RewindBody(); err != nil {
 			return nil, fmt.Errorf("rewind request body: %w", err)
 		}

@@ -152,10 +152,10 @@ func TestWhatIsRetried(t *testing.T) {
 		201: 1,
 	} {
 		s := &script{statuses: []int{status}}
-		ctx, count := azstore.WithAttempts(t.Context())
+		ctx, count := azstore.WithCounter(t.Context())
 		err := createQueue(ctx, scripted(t, s, quick))
-		if s.tries() != tries || *count != tries {
-			t.Errorf("status %d: %d tries, counted %d; want %d", status, s.tries(), *count, tries)
+		if s.tries() != tries || count.Requests() != tries {
+			t.Errorf("status %d: %d tries, counted %d; want %d", status, s.tries(), count.Requests(), tries)
 		}
 		if (err == nil) != (status == 201) {
 			t.Errorf("status %d: error %v", status, err)

@@ -15,22 +15,20 @@ import (
 // A record of a failure must not be able to fail: an error's text may come from a stranger's
 // server, and a row or a message that refuses it is delivered for ever.
 func Storable(text string, units int) string {
-	var out strings.Builder
+	text = strings.Map(carried, text)
 	used := 0
-	for _, r := range text { // a byte that is no UTF-8 comes as U+FFFD
-		if !carried(r) {
-			r = unicode.ReplacementChar
-		}
+	for i, r := range text {
 		if used += utf16.RuneLen(r); used >= units {
-			out.WriteRune('…')
-			break
+			return text[:i] + "…"
 		}
-		out.WriteRune(r)
 	}
-	return out.String()
+	return text
 }
 
-// carried reports whether XML 1.0 has the character.
-func carried(r rune) bool {
-	return r == '\t' || r == '\n' || r == '\r' || r >= ' ' && r != 0xFFFE && r != 0xFFFF
+// carried returns the character if XML 1.0 has it. A byte that is no UTF-8 is U+FFFD already.
+func carried(r rune) rune {
+	if r == '\t' || r == '\n' || r == '\r' || r >= ' ' && r != 0xFFFE && r != 0xFFFF {
+		return r
+	}
+	return unicode.ReplacementChar
 }

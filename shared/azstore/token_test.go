@@ -66,14 +66,14 @@ func TestNoToken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, tries := azstore.WithAttempts(t.Context())
+		ctx, tries := azstore.WithCounter(t.Context())
 		_, err = a.Queue("q").GetProperties(ctx, nil)
 		service, trouble := azstore.DependencyOf(err)
 		if !errors.Is(err, azstore.ErrNoToken) || !azstore.IsUnavailable(err) || !trouble || service != azstore.Queues {
 			t.Errorf("%s: %v; trouble %v of %q", name, err, trouble, service)
 		}
-		if *tries != c.tries || sent != 0 {
-			t.Errorf("%s: %d tries, %d requests, want %d and none", name, *tries, sent, c.tries)
+		if tries.Requests() != c.tries || sent != 0 {
+			t.Errorf("%s: %d tries, %d requests, want %d and none", name, tries.Requests(), sent, c.tries)
 		}
 		// A failure stands for a second, then the identity is asked again.
 		if n := m.asked.Load(); n != 1 {

@@ -94,7 +94,7 @@ func rowsOf(v video.Video) []indexrows.Row {
 	return []indexrows.Row{
 		row(CatalogTable, channel, newPrefix+place),
 		row(CatalogTable, channel, titleKey(v.Title, v.ID)),
-		row(RecentTable, recentKey(Shard(v.ID, RecentShards)), place),
+		row(RecentTable, recentKey(tablestore.Shard(string(v.ID), RecentShards)), place),
 	}
 }
 
@@ -118,13 +118,6 @@ func IsPlace(text string) bool {
 	_, badTime := tablestore.ParseInvertedTime(inverted)
 	_, badID := video.ParseID(id)
 	return badTime == nil && badID == nil
-}
-
-// Shard spreads videos evenly over n partitions by their ids (S3).
-func Shard(id video.ID, n int) int {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(id)) // never fails
-	return int(h.Sum32() % uint32(n))
 }
 
 func recentKey(shard int) string { return fmt.Sprintf("all~%d", shard) }
@@ -185,10 +178,7 @@ func (c *Catalog) Channel(ctx context.Context, channel string, sort Sort, limit 
 		PartitionKey: channelKey(channel), RowFrom: prefix, RowTo: tablestore.PrefixEnd(prefix),
 		PageSize: int32(limit), Class: tablestore.RowRange, Read: tablestore.Into(&page, IDOf),
 	}, token)
-	if err != nil {
-		return nil, "", fmt.Errorf("listing channel: %w", err)
-	}
-	return page, next, nil
+	return page, next, err
 }
 
 const recentQuery = "recent"
@@ -201,7 +191,7 @@ func (c *Catalog) Recent(ctx context.Context, limit int, token string) (page []v
 		err = tablestore.ErrToken
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("listing recent videos: %w", err)
+		return nil, "", err
 	}
 	list := &rowstream.Union[video.ID]{}
 	for shard := range RecentShards {
@@ -212,7 +202,7 @@ func (c *Catalog) Recent(ctx context.Context, limit int, token string) (page []v
 	}
 	for row, err := range rowstream.All(ctx, list, from) {
 		if err != nil {
-			return nil, "", fmt.Errorf("listing recent videos: %w", err)
+			return nil, "", err
 		}
 		if len(page) == limit {
 			return page, tablestore.Token(recentQuery, from), nil

@@ -93,7 +93,7 @@ func (x *Index) Remove(ctx context.Context, id video.ID) error {
 		if err == nil || tablestore.Overtaken(err) { // it is not there, or another video's by now
 			err = x.table.Delete(ctx, row.PartitionKey, row.RowKey, tablestore.AnyETag)
 		}
-		if err != nil && !errors.Is(err, tablestore.ErrNotFound) {
+		if err != nil {
 			return fmt.Errorf("forget what %s is: %w", id, err)
 		}
 	}

@@ -72,8 +72,6 @@ type Keeper struct {
 	// then they are all rows that any of the runs may have written or removed. It must
 	// be safe to repeat, and safe to run after the write window.
 	Applied func(ctx context.Context, changed []Key, unsure bool) error
-	// Loaded is called by Load in the place of Applied, when no other run can meet it.
-	Loaded func(ctx context.Context, added []Key) error
 
 	// Now is the clock for the dates of notes.
 	Now func() time.Time
@@ -94,13 +92,6 @@ func New(a *azstore.Account, home, rowKey string, rowsOf func(video.Video) []Row
 // safe to repeat, and to run beside other Syncs of the same video. It returns ErrBusy
 // when the video must have no rows and another run may still write some. ErrContended.
 func (k *Keeper) Sync(ctx context.Context, id video.ID, current Current) error {
-	if err := k.sync(ctx, id, current); err != nil {
-		return fmt.Errorf("keep the rows of %s in table %s: %w", id, k.home, err)
-	}
-	return nil
-}
-
-func (k *Keeper) sync(ctx context.Context, id video.ID, current Current) error {
 	runID := strconv.FormatUint(rand.Uint64(), 36)
 	var own []Key // what earlier rounds of this call may have written
 	started, longest := time.Now(), 10*time.Millisecond
@@ -176,7 +167,7 @@ func (k *Keeper) round(ctx context.Context, id video.ID, current Current, runID 
 		err = k.Applied(ctx, changed(before, wanted, unsure), unsure)
 	}
 	if err != nil {
-		return false, nil, fmt.Errorf("writing rows: %w", err)
+		return false, nil, err
 	}
 
 	// 4. The note is replaced.
@@ -206,7 +197,7 @@ func (k *Keeper) report(ctx context.Context, id video.ID, ref reference, wanted 
 	case tablestore.Overtaken(err):
 		return false, wanted, nil
 	case err != nil:
-		return false, nil, fmt.Errorf("reporting rows: %w", err)
+		return false, nil, err
 	case len(wanted) == 0 && len(ref.Runs) > 0:
 		return false, nil, fmt.Errorf("removing rows: %w", ErrBusy)
 	}
@@ -268,10 +259,10 @@ func (k *Keeper) Load(ctx context.Context, videos []video.Video) error {
 	if err := k.apply(ctx, all, nil); err != nil {
 		return fmt.Errorf("loading rows: %w", err)
 	}
-	if k.Loaded == nil {
+	if k.Applied == nil {
 		return nil
 	}
-	return k.Loaded(ctx, added)
+	return k.Applied(ctx, added, false)
 }
 
 // pause waits before another round. Two runs disturb each other until one of them pauses
@@ -336,14 +327,11 @@ const pieceBytes = 60_000
 
 func (k *Keeper) load(ctx context.Context, id video.ID) (reference, error) {
 	row, err := k.tables[k.home].Get(ctx, partitionOf(id), k.rowKey)
-	if errors.Is(err, tablestore.ErrNotFound) {
-		return reference{}, nil
+	if err != nil {
+		return reference{}, tablestore.IgnoreNotFound(err)
 	}
 	ref := reference{etag: row.ETag}
-	if err == nil {
-		err = ref.read(row)
-	}
-	if err != nil {
+	if err := ref.read(row); err != nil {
 		return reference{}, fmt.Errorf("reading back-reference: %w", err)
 	}
 	return ref, nil
@@ -364,17 +352,9 @@ func (r *reference) read(row tablestore.Entity) error {
 // save writes ref under its ETag and sets the new one. It returns
 // tablestore.ErrExists, ErrChanged or ErrNotFound when another run wrote first.
 func (k *Keeper) save(ctx context.Context, id video.ID, ref *reference) error {
-	row, home := k.entity(id, ref), k.tables[k.home]
-	var err error
-	if ref.etag == "" {
-		ref.etag, err = home.Insert(ctx, row)
-	} else {
-		ref.etag, err = home.Update(ctx, row, ref.etag)
-	}
-	if err != nil {
-		return fmt.Errorf("writing back-reference: %w", err)
-	}
-	return nil
+	etag, err := k.tables[k.home].Put(ctx, k.entity(id, ref), ref.etag)
+	ref.etag = etag
+	return err
 }
 
 func (k *Keeper) entity(id video.ID, ref *reference) tablestore.Entity {

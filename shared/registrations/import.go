@@ -210,7 +210,7 @@ func (s *Store) readGuards(ctx context.Context, event Event, bibs map[int]bool) 
 	}
 	for row, err := range s.rows.Query(ctx, query) {
 		if err != nil {
-			return nil, fmt.Errorf("reading guards: %w", err)
+			return nil, err
 		}
 		bib, err := strconv.Atoi(strings.TrimPrefix(row.RowKey, guardPrefix))
 		if err != nil || !bibs[bib] {

@@ -207,10 +207,7 @@ const eventsKey = "~events"
 // NoteEvent puts an event on the list of events: one upsert. Safe to repeat.
 func (s *Store) NoteEvent(ctx context.Context, event Event) error {
 	_, err := s.rows.Upsert(ctx, tablestore.Entity{PartitionKey: eventsKey, RowKey: string(event)})
-	if err != nil {
-		return fmt.Errorf("note an event: %w", err)
-	}
-	return nil
+	return err
 }
 
 // Events returns a page of the events that have a start list, by name, as people write
@@ -221,8 +218,5 @@ func (s *Store) Events(ctx context.Context, limit int, token string) (events []s
 		PartitionKey: eventsKey, PageSize: int32(limit), Class: tablestore.RowRange,
 		Read: tablestore.Into(&events, func(row tablestore.Entity) (string, error) { return tablestore.UnescapeKey(row.RowKey) }),
 	}, token)
-	if err != nil {
-		return nil, "", fmt.Errorf("list events: %w", err)
-	}
-	return events, next, nil
+	return events, next, err
 }

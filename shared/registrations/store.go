@@ -1,6 +1,7 @@
 package registrations
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -43,7 +44,7 @@ func (s *Store) Get(ctx context.Context, event Event, bib int) (Registration, er
 	}
 	row, err := s.rows.Get(ctx, string(event), guardKey(bib))
 	if errors.Is(err, tablestore.ErrNotFound) {
-		return Registration{}, fmt.Errorf("bib %d: %w", bib, ErrNotFound)
+		err = ErrNotFound
 	}
 	if err != nil {
 		return Registration{}, fmt.Errorf("bib %d: %w", bib, err)
@@ -70,10 +71,7 @@ func (s *Store) List(ctx context.Context, event Event, q Query, limit int, token
 		PartitionKey: string(event), RowFrom: from, RowTo: to,
 		PageSize: int32(limit), Class: tablestore.RowRange, Read: tablestore.Into(&page, readRegistration),
 	}, token)
-	if err != nil {
-		return nil, "", fmt.Errorf("listing registrations: %w", err)
-	}
-	return page, next, nil
+	return page, next, err
 }
 
 func (q Query) bounds() (from, to string) {
@@ -108,10 +106,10 @@ type Edit struct {
 func (s *Store) Edit(ctx context.Context, event Event, bib int, ifMatch string, edit Edit) (Registration, error) {
 	return s.change(ctx, event, bib, ifMatch, func(now Registration) ([]tablestore.Op, Registration, error) {
 		next := now
-		set(&next.Name, edit.Name)
-		set(&next.Sex, edit.Sex)
-		set(&next.Age, edit.Age)
-		set(&next.FinishedAt, edit.FinishedAt)
+		next.Name = *cmp.Or(edit.Name, &now.Name)
+		next.Sex = *cmp.Or(edit.Sex, &now.Sex)
+		next.Age = *cmp.Or(edit.Age, &now.Age)
+		next.FinishedAt = *cmp.Or(edit.FinishedAt, &now.FinishedAt)
 		next, err := next.normalised()
 		next.ETag = rand.Text()
 		if err != nil {
@@ -119,12 +117,6 @@ func (s *Store) Edit(ctx context.Context, event Event, bib int, ifMatch string, 
 		}
 		return next.replacing(now), next, nil
 	})
-}
-
-func set[T any](dst, src *T) {
-	if src != nil {
-		*dst = *src
-	}
 }
 
 // replacing is the operations that put r in the place of old, whose guard was

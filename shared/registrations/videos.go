@@ -2,7 +2,6 @@ package registrations
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -75,7 +74,7 @@ func (s *Store) MomentsOf(ctx context.Context, event Event, list []Registration)
 	}
 	for _, err := range s.rows.Query(ctx, query) {
 		if err != nil {
-			return nil, fmt.Errorf("looking for videos of the finish: %w", err)
+			return nil, err
 		}
 	}
 	for _, v := range shown {

@@ -83,7 +83,7 @@ func New(a *azstore.Account) *Index {
 		Keeper:   indexrows.New(a, PostingsTable, referenceRow, rowsOf, PostingsTable),
 		scanTime: scanTime,
 	}
-	x.Keeper.Applied, x.Keeper.Loaded = x.keepVocabulary, x.loadVocabulary
+	x.Keeper.Applied = x.keepVocabulary
 	return x
 }
 
@@ -201,7 +201,7 @@ func spread(f field, term string) bool { return f == allVideos || slices.Contain
 func postingKey(f field, term string, id video.ID) string {
 	key := string(f) + ":" + tablestore.EscapeKey(term)
 	if spread(f, term) {
-		return shardKey(key, catalog.Shard(id, shards))
+		return shardKey(key, tablestore.Shard(string(id), shards))
 	}
 	return key
 }

@@ -324,16 +324,10 @@ func (x *Index) holds(ctx context.Context, id video.ID, c []clause) (bool, error
 	case err != nil:
 		return false, fmt.Errorf("reading words of %s: %w", id, err)
 	}
-	return holdsAll(texts.analyse(), texts.Language, c), nil
-}
-
-func holdsAll(texts map[field]fieldText, spoken language, c []clause) bool {
-	for _, clause := range c {
-		if !anyOf(clause.field, func(f field) bool { return clause.in(texts[f], spoken) }) {
-			return false
-		}
-	}
-	return true
+	fields := texts.analyse()
+	return !slices.ContainsFunc(c, func(c clause) bool {
+		return !anyOf(c.field, func(f field) bool { return c.in(fields[f], texts.Language) })
+	}), nil
 }
 
 // anyOf asks about field f, or about all fields for anyField.

@@ -42,18 +42,6 @@ func termsIn(postings []indexrows.Key) map[string]bool {
 	return terms
 }
 
-// loadVocabulary writes the rows about the terms of postings, in full transactions.
-func (x *Index) loadVocabulary(ctx context.Context, added []indexrows.Key) error {
-	var terms, variants []tablestore.Op
-	for term := range termsIn(added) {
-		terms = append(terms, tablestore.Op{Kind: tablestore.OpUpsert, Entity: termRow(term)})
-		for _, row := range variantsOf(term) {
-			variants = append(variants, tablestore.Op{Kind: tablestore.OpUpsert, Entity: row})
-		}
-	}
-	return errors.Join(x.terms.SubmitAll(ctx, terms), x.variants.SubmitAll(ctx, variants))
-}
-
 // keepTerm makes the rows about a term right: there is one, and its variants, exactly
 // when the term's list is not empty. unsure says that an earlier run may have died
 // between the two.
@@ -94,7 +82,7 @@ func (x *Index) writeTerm(ctx context.Context, term string, used bool) (err erro
 	} else {
 		kind, err = tablestore.OpDelete, x.terms.Delete(ctx, row.PartitionKey, row.RowKey, tablestore.AnyETag)
 	}
-	if err != nil && !errors.Is(err, tablestore.ErrNotFound) {
+	if err != nil {
 		return err
 	}
 	var ops []tablestore.Op

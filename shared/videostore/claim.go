@@ -3,7 +3,6 @@ package videostore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -73,16 +72,12 @@ func (s *Store) Claim(ctx context.Context, key workflow.Key, messageID, worker s
 	step.State, step.OwnerMessageID, step.Worker = StepRunning, messageID, worker
 	step.Attempt, step.StartedAt = uuid.NewString(), now
 	step.Attempts++
-	if before.etag == "" {
-		step.etag, err = s.videos.Insert(ctx, step.row())
-	} else {
-		step.etag, err = s.videos.Update(ctx, step.row(), before.etag)
-	}
+	step.etag, err = s.videos.Put(ctx, step.row(), before.etag)
 	if tablestore.Overtaken(err) {
 		return nil, ErrSuperseded
 	}
 	if err != nil {
-		return nil, fmt.Errorf("claim %s: %w", key, err)
+		return nil, err
 	}
 	s.notifyAttempt(before, *step, c.Plan)
 	return c, nil
@@ -137,11 +132,11 @@ func (c *Claim) GiveBack(ctx context.Context, outcome Outcome, cause error) erro
 // update replaces a step row by another version, unless it has changed or is gone.
 func (s *Store) update(ctx context.Context, before, after Step, plan video.Plan) error {
 	_, err := s.videos.Update(ctx, after.row(), before.etag)
+	if tablestore.Overtaken(err) {
+		return nil
+	}
 	if err == nil {
 		s.notifyAttempt(before, after, plan)
 	}
-	if err != nil && !tablestore.Overtaken(err) {
-		return fmt.Errorf("give back %s: %w", after.Key, err)
-	}
-	return nil
+	return err
 }

@@ -157,12 +157,12 @@ func (c *Claim) end(ctx context.Context, step Step, outcome Outcome, cause error
 		if outcome != "" {
 			ended.ended(outcome, step.FinishedAt, cause, c.usage(len(next), len(c.outbox)))
 		}
-		ops := []tablestore.Op{written(ended.row(), c.Step.etag)}
+		ops := []tablestore.Op{tablestore.Over(ended.row(), c.Step.etag)}
 		if commit.changesVideo() {
 			if after, err = commit.edited(c.Video, step.Key); err != nil {
 				return err
 			}
-			ops = append(ops, written(metaRow(after), c.ETag))
+			ops = append(ops, tablestore.Over(metaRow(after), c.ETag))
 		} else if c.Step.etag == "" {
 			ops = append(ops, unchangedMeta(c.Record))
 		}
@@ -230,14 +230,11 @@ func (c *Claim) advance(ctx context.Context) ([]tablestore.Op, []OutboxMessage, 
 	return []tablestore.Op{r.replace(id, plan)}, next, nil
 }
 
-// conflict finds out why a transaction was refused: it had succeeded and its reply was lost
-// (no error), another attempt owns the step (ErrSuperseded), or META was changed (again).
+// conflict finds out why a transaction was refused, if it was: it had succeeded and its reply
+// was lost (no error), another attempt owns the step (ErrSuperseded), or META was changed (again).
 func (c *Claim) conflict(ctx context.Context, step Step, cause error) (again bool, _ error) {
-	if cause == nil {
-		return false, nil
-	}
 	if !tablestore.Overtaken(cause) {
-		return false, fmt.Errorf("commit %s: %w", step.Key, cause)
+		return false, cause
 	}
 	now, err := c.store.step(ctx, step.Key)
 	switch {

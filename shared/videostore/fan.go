@@ -182,8 +182,8 @@ func (s *Store) FanIn(ctx context.Context, view View) (bool, error) {
 	// snippet: one-insert
 	_, err := s.videos.Submit(ctx, []tablestore.Op{
 		unchangedMeta(view.Record),
-		written(last.row(), ""),
-		written(out[0], ""),
+		tablestore.Over(last.row(), ""),
+		tablestore.Over(out[0], ""),
 	})
 	switch {
 	case err == nil:

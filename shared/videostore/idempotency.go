@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
@@ -61,16 +60,8 @@ func (s *Store) CreateOnce(ctx context.Context, key, bodyHash string, v video.Vi
 				return Record{}, err
 			}
 		}
-		if row.ETag == "" {
-			_, err = s.keys.Insert(ctx, mine)
-		} else {
-			_, err = s.keys.Update(ctx, mine, row.ETag)
-		}
-		if err == nil {
-			return made, nil
-		}
-		if !tablestore.Overtaken(err) {
-			return Record{}, fmt.Errorf("write idempotency key: %w", err)
+		if _, err = s.keys.Put(ctx, mine, row.ETag); !tablestore.Overtaken(err) {
+			return made, err
 		}
 	}
 }
@@ -79,11 +70,8 @@ func (s *Store) CreateOnce(ctx context.Context, key, bodyHash string, v video.Vi
 // there, or is being deleted.
 func (s *Store) createdBefore(ctx context.Context, keyHash string) (row tablestore.Entity, rec Record, err error) {
 	row, err = s.keys.Get(ctx, keyHash, idempotencyRow)
-	if errors.Is(err, tablestore.ErrNotFound) {
-		return tablestore.Entity{}, rec, nil
-	}
 	if err != nil {
-		return row, rec, fmt.Errorf("read idempotency key: %w", err)
+		return row, rec, tablestore.IgnoreNotFound(err)
 	}
 	rec, err = s.Get(ctx, video.ID(row.String("VideoID")))
 	if errors.Is(err, ErrNotFound) || err == nil && rec.Video.State == video.Deleting {
@@ -112,10 +100,10 @@ func (s *Store) forgetKey(ctx context.Context, v video.Video) error {
 	if err == nil && row.String("VideoID") == string(v.ID) {
 		err = s.keys.Delete(ctx, row.PartitionKey, row.RowKey, row.ETag)
 	}
-	if err != nil && !tablestore.Overtaken(err) {
-		return fmt.Errorf("forget idempotency key of %s: %w", v.ID, err)
+	if tablestore.Overtaken(err) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // hashKey makes a PartitionKey, so that what a client chose is not stored. With the owner in

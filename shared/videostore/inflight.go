@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"iter"
 	"time"
 
@@ -47,13 +46,7 @@ func poisoned(step string, meta video.Video) string {
 }
 
 func inflightPartition(id video.ID) string {
-	return fmt.Sprintf("%02d", hashOf(string(id))%inflightShards)
-}
-
-func hashOf(text string) uint32 {
-	h := fnv.New32a()
-	h.Write([]byte(text))
-	return h.Sum32()
+	return fmt.Sprintf("%02d", tablestore.Shard(string(id), inflightShards))
 }
 
 func (m Inflight) row() tablestore.Entity {
@@ -74,10 +67,8 @@ func markOf(v video.Video) Inflight {
 // mark replaces a mark and everything that it says.
 func (s *Store) mark(ctx context.Context, m Inflight) error {
 	m.Since = now()
-	if _, err := s.inflight.Upsert(ctx, m.row()); err != nil {
-		return fmt.Errorf("mark video %s in flight: %w", m.ID, err)
-	}
-	return nil
+	_, err := s.inflight.Upsert(ctx, m.row())
+	return err
 }
 
 // markAtRest is MarkInflight for work that does not change META. A video without a mark
@@ -93,13 +84,9 @@ func (s *Store) markAtRest(ctx context.Context, rec Record) error {
 		if errors.Is(err, tablestore.ErrExists) {
 			_, err = s.inflight.Merge(ctx, renewed, tablestore.AnyETag)
 		}
-		if errors.Is(err, tablestore.ErrNotFound) {
-			continue // settled meanwhile
+		if !errors.Is(err, tablestore.ErrNotFound) { // it was not settled meanwhile
+			return err
 		}
-		if err != nil {
-			return fmt.Errorf("mark video %s in flight: %w", rec.Video.ID, err)
-		}
-		return nil
 	}
 }
 
@@ -110,11 +97,7 @@ func (s *Store) Inflight(ctx context.Context) iter.Seq2[Inflight, error] {
 		for shard := range inflightShards {
 			query := tablestore.Query{PartitionKey: fmt.Sprintf("%02d", shard), Class: tablestore.RowRange}
 			for row, err := range s.inflight.Query(ctx, query) {
-				if err != nil {
-					yield(Inflight{}, fmt.Errorf("list videos in flight: %w", err))
-					return
-				}
-				if !yield(readInflight(row), nil) {
+				if !yield(readInflight(row), err) || err != nil {
 					return
 				}
 			}
@@ -132,13 +115,8 @@ func readInflight(row tablestore.Entity) Inflight {
 // InflightMark reads the mark of a video; it is zero but for the id when there is none.
 func (s *Store) InflightMark(ctx context.Context, id video.ID) (Inflight, error) {
 	row, err := s.inflight.Get(ctx, inflightPartition(id), string(id))
-	if errors.Is(err, tablestore.ErrNotFound) {
-		return Inflight{ID: id}, nil
-	}
-	if err != nil {
-		return Inflight{}, fmt.Errorf("read the mark of %s: %w", id, err)
-	}
-	return readInflight(row), nil
+	row.RowKey = string(id)
+	return readInflight(row), tablestore.IgnoreNotFound(err)
 }
 
 // noteInflight writes one property of a mark. It does nothing when the mark is gone, or is
@@ -146,10 +124,11 @@ func (s *Store) InflightMark(ctx context.Context, id video.ID) (Inflight, error)
 func (s *Store) noteInflight(ctx context.Context, m Inflight, property string, value any) error {
 	row := m.row()
 	row.Props = map[string]any{property: value}
-	if _, err := s.inflight.Merge(ctx, row, m.ETag); err != nil && !tablestore.Overtaken(err) {
-		return fmt.Errorf("note %s of %s: %w", property, m.ID, err)
+	_, err := s.inflight.Merge(ctx, row, m.ETag)
+	if tablestore.Overtaken(err) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // GaveUp writes into the mark that the item of a step without rows becomes poison. The
@@ -179,8 +158,8 @@ func (s *Store) MarkIndexed(ctx context.Context, m Inflight, updatedAt time.Time
 // new work. Safe to repeat.
 func (s *Store) ClearInflight(ctx context.Context, m Inflight) error {
 	err := s.inflight.Delete(ctx, inflightPartition(m.ID), string(m.ID), m.ETag)
-	if err != nil && !tablestore.Overtaken(err) {
-		return fmt.Errorf("settle video %s: %w", m.ID, err)
+	if errors.Is(err, tablestore.ErrChanged) {
+		return nil
 	}
-	return nil
+	return err
 }

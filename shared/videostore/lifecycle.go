@@ -177,7 +177,7 @@ func (s *Store) Delete(ctx context.Context, id video.ID, ifMatch string) (Record
 func (s *Store) setDeleting(ctx context.Context, id video.ID) (Record, error) {
 	row, err := s.videos.Get(ctx, string(id), metaKey)
 	if err != nil {
-		return Record{}, fmt.Errorf("read video %s: %w", id, err)
+		return Record{}, err
 	}
 	rec, err := readMeta(row)
 	if err == nil {
@@ -234,8 +234,8 @@ func (s *Store) Erase(ctx context.Context, id video.ID, withMeta bool) (claimed 
 			again, err := s.Erase(ctx, id, withMeta)
 			return claimed || again, err
 		}
-		if err != nil && !errors.Is(err, tablestore.ErrNotFound) {
-			return claimed, fmt.Errorf("erase video %s: %w", id, err)
+		if err != nil {
+			return claimed, err
 		}
 	} else if mark, err = s.InflightMark(ctx, id); err != nil { // an earlier delivery removed META
 		return claimed, err
@@ -253,10 +253,7 @@ func (s *Store) eraseRows(ctx context.Context, id video.ID) (claimed bool, _ err
 		rows.Filter = "RowKey ne " + tablestore.Quote(metaKey)
 		_, err = s.videos.Clear(ctx, rows)
 	}
-	if err != nil {
-		return len(running) > 0, fmt.Errorf("erase rows of %s: %w", id, err)
-	}
-	return len(running) > 0, nil
+	return len(running) > 0, err
 }
 
 // Sweep removes rows of a video that has no META, and returns how many. A worker may insert
@@ -267,11 +264,7 @@ func (s *Store) Sweep(ctx context.Context, id video.ID) (removed int, _ error) {
 	if _, err := s.Get(ctx, id); !errors.Is(err, ErrNotFound) {
 		return 0, err
 	}
-	removed, err := s.videos.Clear(ctx, tablestore.Query{PartitionKey: string(id), Class: tablestore.RowRange})
-	if err != nil {
-		return removed, fmt.Errorf("remove rows that are left of %s: %w", id, err)
-	}
-	return removed, nil
+	return s.videos.Clear(ctx, tablestore.Query{PartitionKey: string(id), Class: tablestore.RowRange})
 }
 
 // DropGeneration removes plan, parts and steps of a generation that is not needed any more.
@@ -284,7 +277,7 @@ func (s *Store) DropGeneration(ctx context.Context, id video.ID, generation int)
 			PartitionKey: string(id), RowFrom: prefix, RowTo: tablestore.PrefixEnd(prefix), Class: tablestore.RowRange,
 		})
 		if err != nil {
-			return fmt.Errorf("remove generation %d of %s: %w", generation, id, err)
+			return err
 		}
 	}
 	return nil

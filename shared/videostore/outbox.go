@@ -2,7 +2,6 @@ package videostore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -77,8 +76,8 @@ func (s *Store) sendRows(ctx context.Context, id video.ID, rows []tablestore.Ent
 		if err := s.send(ctx, id, messages); err != nil {
 			return err
 		}
-		if err := s.videos.Delete(ctx, row.PartitionKey, row.RowKey, tablestore.AnyETag); err != nil && !errors.Is(err, tablestore.ErrNotFound) {
-			return fmt.Errorf("clear outbox row of %s: %w", id, err)
+		if err := s.videos.Delete(ctx, row.PartitionKey, row.RowKey, tablestore.AnyETag); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -118,10 +117,10 @@ func (s *Store) Flush(ctx context.Context, id video.ID) error {
 	for row, err := range s.videos.Query(ctx, tablestore.Query{
 		PartitionKey: string(id), RowFrom: "OUT:", RowTo: tablestore.PrefixEnd("OUT:"), Class: tablestore.RowRange,
 	}) {
-		if err != nil {
-			return fmt.Errorf("read outbox of %s: %w", id, err)
+		if err == nil {
+			err = s.sendRows(ctx, id, []tablestore.Entity{row})
 		}
-		if err := s.sendRows(ctx, id, []tablestore.Entity{row}); err != nil {
+		if err != nil {
 			return err
 		}
 	}

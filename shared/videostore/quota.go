@@ -180,10 +180,7 @@ func (s *Store) Owned(ctx context.Context, owner string, limit int, token string
 		PartitionKey: ledgerOf(owner), RowFrom: videoLines, RowTo: tablestore.PrefixEnd(videoLines),
 		PageSize: int32(limit), Class: tablestore.RowRange, Read: tablestore.Into(&ids, readOwned),
 	}, token)
-	if err != nil {
-		return nil, "", fmt.Errorf("list an owner's videos: %w", err)
-	}
-	return ids, next, nil
+	return ids, next, err
 }
 
 func readOwned(row tablestore.Entity) (video.ID, error) {
@@ -248,19 +245,13 @@ func (r ledgerRow) replaced(old, want ledgerRow, seconds int64) ledgerRow {
 }
 
 func (r ledgerRow) op(ledger, key string) tablestore.Op {
-	return written(tablestore.Entity{PartitionKey: ledger, RowKey: key, Props: tablestore.Props(r)}, r.etag)
+	return tablestore.Over(tablestore.Entity{PartitionKey: ledger, RowKey: key, Props: tablestore.Props(r)}, r.etag)
 }
 
 func (s *Store) ledgerRow(ctx context.Context, ledger, key string) (r ledgerRow, _ error) {
 	row, err := s.quotas.Get(ctx, ledger, key)
-	if errors.Is(err, tablestore.ErrNotFound) {
-		return r, nil
-	}
 	r.etag = row.ETag
-	if err = errors.Join(err, row.Struct(&r)); err != nil {
-		return r, fmt.Errorf("read %s of a quota: %w", key, err)
-	}
-	return r, nil
+	return r, errors.Join(tablestore.IgnoreNotFound(err), row.Struct(&r))
 }
 
 // ledgerLock lets requests of one process take turns at a ledger: they would refuse each other
@@ -271,7 +262,7 @@ type ledgerLock struct {
 }
 
 func (s *Store) lockOf(ledger string) *ledgerLock {
-	return &s.ledgerLocks[hashOf(ledger)%uint32(len(s.ledgerLocks))]
+	return &s.ledgerLocks[tablestore.Shard(ledger, len(s.ledgerLocks))]
 }
 
 // count makes the line of a video, and the sums with it, what they are to be, or returns a
@@ -314,11 +305,8 @@ func (s *Store) count(
 			line.Kind = tablestore.OpDelete
 		}
 		_, err = s.quotas.Submit(ctx, []tablestore.Op{after.op(ledger, sumsKey), line})
-		if err == nil {
-			return true, nil
-		}
 		if !tablestore.Overtaken(err) {
-			return false, fmt.Errorf("count %s: %w", owned.ID, err)
+			return err == nil, err
 		}
 		time.Sleep(rand.N(20 * time.Millisecond)) // another process was first
 	}
@@ -350,10 +338,7 @@ func (s *Store) takePlace(ctx context.Context, ledger string, work workflow.Key,
 	if err != nil && took {
 		err = errors.Join(err, s.leavePlace(ctx, ledger, work))
 	}
-	if err != nil {
-		return false, fmt.Errorf("take a place for %s: %w", work, err)
-	}
-	return took, nil
+	return took, err
 }
 
 // countPlaces returns full when so many other places of a ledger are taken.
@@ -376,11 +361,7 @@ func (s *Store) countPlaces(ctx context.Context, lock *ledgerLock, mine tablesto
 func (s *Store) leavePlace(ctx context.Context, ledger string, work workflow.Key) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTime)
 	defer cancel()
-	err := s.quotas.Delete(ctx, ledger, workPlaces+work.ItemID(), tablestore.AnyETag)
-	if err != nil && !errors.Is(err, tablestore.ErrNotFound) {
-		return fmt.Errorf("give back the place of %s: %w", work, err)
-	}
-	return nil
+	return s.quotas.Delete(ctx, ledger, workPlaces+work.ItemID(), tablestore.AnyETag)
 }
 
 // leavePlaces gives back those of all work on a video that is purged.
@@ -391,7 +372,7 @@ func (s *Store) leavePlaces(ctx context.Context, id video.ID) error {
 			PartitionKey: ledger, RowFrom: prefix, RowTo: tablestore.PrefixEnd(prefix), Class: tablestore.RowRange,
 		})
 		if err != nil {
-			return fmt.Errorf("give back the places of %s: %w", id, err)
+			return err
 		}
 	}
 	return nil
@@ -407,7 +388,7 @@ func (s *Store) sweep(ctx context.Context, places []tablestore.Entity) (taken []
 		switch {
 		case goesOn, errors.Is(err, tablestore.ErrUnreadable), errors.Is(err, tablestore.ErrChanged):
 			taken = append(taken, place)
-		case err != nil && !errors.Is(err, tablestore.ErrNotFound):
+		case err != nil:
 			return nil, err
 		}
 	}

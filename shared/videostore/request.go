@@ -55,10 +55,7 @@ func (s *Store) full(ctx context.Context, id video.ID, step, filter string, limi
 	query := requests(id, step)
 	query.Filter, query.Select = filter, []string{"State"}
 	found, err := s.videos.First(ctx, query, limit)
-	if err != nil {
-		return false, fmt.Errorf("count requests of %s: %w", id, err)
-	}
-	return len(found) >= limit, nil
+	return len(found) >= limit, err
 }
 
 func requestMessage(v video.Video, key workflow.Key) OutboxMessage {
@@ -91,13 +88,13 @@ func (s *Store) promiseRequest(ctx context.Context, key workflow.Key, prepare fu
 		// snippet: asked-for
 		request.State, request.OwnerMessageID, request.QueuedAt, request.Error = StepQueued, "", now(), nil
 		out := outboxRows(ctx, key.ID, []OutboxMessage{requestMessage(rec.Video, key)})
-		_, err = s.videos.Submit(ctx, []tablestore.Op{unchangedMeta(rec), written(request.row(), request.etag), written(out[0], "")})
+		_, err = s.videos.Submit(ctx, []tablestore.Op{unchangedMeta(rec), tablestore.Over(request.row(), request.etag), tablestore.Over(out[0], "")})
 		// end snippet
-		switch {
-		case err == nil:
+		if err == nil {
 			return request, s.sendRows(ctx, key.ID, out)
-		case !tablestore.Overtaken(err):
-			return Step{}, fmt.Errorf("ask for %s: %w", key, err)
+		}
+		if !tablestore.Overtaken(err) {
+			return Step{}, err
 		}
 	}
 }
@@ -106,16 +103,14 @@ func (s *Store) promiseRequest(ctx context.Context, key workflow.Key, prepare fu
 // Key alone, however it is. The janitor then finds that no row names its blobs, and work that
 // is under way finds no row and ends. ErrChanged, ErrNoClip, ErrNoCaptions.
 func (s *Store) DropRequest(ctx context.Context, asked Step) error {
-	err := s.videos.Delete(ctx, string(asked.Key.ID), asked.Key.RowKey(), cmp.Or(asked.etag, tablestore.AnyETag))
+	_, err := s.videos.Submit(ctx, []tablestore.Op{{Kind: tablestore.OpDelete, Entity: asked.row(), IfMatch: asked.etag}})
 	switch {
 	case errors.Is(err, tablestore.ErrNotFound):
 		return notRequested(asked.Key)
 	case errors.Is(err, tablestore.ErrChanged):
 		return ErrChanged
-	case err != nil:
-		return fmt.Errorf("remove %s: %w", asked.Key, err)
 	}
-	return nil
+	return err
 }
 
 // Captions are asked for by sending a file. They belong to the video and not to a generation,
@@ -162,10 +157,8 @@ func LanguageName(tag string) string {
 func (s *Store) AllCaptions(ctx context.Context, id video.ID) (all []Step, _ error) {
 	query := requests(id, workflow.StepCaptions)
 	query.Read = tablestore.Into(&all, readCaptions)
-	if _, err := s.videos.First(ctx, query, maxLanguages); err != nil {
-		return nil, fmt.Errorf("list captions of %s: %w", id, err)
-	}
-	return all, nil
+	_, err := s.videos.First(ctx, query, maxLanguages)
+	return all, err
 }
 
 func readCaptions(row tablestore.Entity) (Step, error) {
@@ -274,10 +267,8 @@ func ParseClipID(id video.ID, text string) (workflow.Key, error) {
 func (s *Store) Clips(ctx context.Context, id video.ID, limit int, token string) (clips []Step, next string, err error) {
 	query := requests(id, workflow.StepClip)
 	query.PageSize, query.Read = int32(limit), tablestore.Into(&clips, readStep)
-	if _, next, err = s.videos.Page(ctx, query, token); err != nil {
-		return nil, "", fmt.Errorf("list clips of %s: %w", id, err)
-	}
-	return clips, next, nil
+	_, next, err = s.videos.Page(ctx, query, token)
+	return clips, next, err
 }
 
 // isOpen is the filter for steps that have not ended.

@@ -101,10 +101,7 @@ func (s *Store) Create(ctx context.Context, v video.Video) (Record, error) {
 		return Record{}, err
 	}
 	etag, err := s.videos.Insert(ctx, metaRow(v))
-	if err != nil {
-		return Record{}, fmt.Errorf("create video %s: %w", v.ID, err)
-	}
-	return Record{Video: v, ETag: etag}, nil
+	return Record{Video: v, ETag: etag}, err
 }
 
 // Get reads one video: a point read.
@@ -121,13 +118,9 @@ func read[T any](
 		return none, absent
 	}
 	if err != nil {
-		return none, fmt.Errorf("read %s of video %s: %w", key, id, err)
+		return none, err
 	}
-	decoded, err := tablestore.Decode(ctx, s.videos, row, decode)
-	if err != nil {
-		err = fmt.Errorf("decode %s of video %s: %w", key, id, err)
-	}
-	return decoded, err
+	return tablestore.Decode(ctx, s.videos, row, decode)
 }
 
 // Exists reports whether a video exists and is not being deleted: a point read.
@@ -197,11 +190,11 @@ func (s *Store) write(ctx context.Context, rec Record, after video.Video, messag
 	out := outboxRows(ctx, after.ID, messages)
 	ops := slices.Concat([]tablestore.Op{{Kind: tablestore.OpReplace, Entity: metaRow(after), IfMatch: rec.ETag}}, more, inserted(out))
 	etags, err := s.videos.Submit(ctx, ops)
+	if tablestore.Overtaken(err) {
+		return Record{}, ErrChanged
+	}
 	if err != nil {
-		if tablestore.Overtaken(err) {
-			return Record{}, ErrChanged
-		}
-		return Record{}, fmt.Errorf("write video %s: %w", after.ID, err)
+		return Record{}, err
 	}
 	s.notifyVideo(rec.Video, after)
 	return Record{Video: after, ETag: etags[0]}, s.sendRows(ctx, after.ID, out)
@@ -226,13 +219,11 @@ func VideoOfMeta(row tablestore.Unreadable) (id video.ID, isMeta bool) {
 // readMeta returns with an error what could be read.
 func readMeta(row tablestore.Entity) (Record, error) {
 	rec := Record{ETag: row.ETag}
-	if err := row.JSON("Doc", &rec.Video); err != nil {
-		return rec, fmt.Errorf("decode video %s: %w", row.PartitionKey, err)
+	err := row.JSON("Doc", &rec.Video)
+	if err == nil && string(rec.Video.ID) != row.PartitionKey {
+		err = fmt.Errorf("it is of video %q", rec.Video.ID)
 	}
-	if string(rec.Video.ID) != row.PartitionKey {
-		return rec, fmt.Errorf("decode video %s: it is of %q", row.PartitionKey, rec.Video.ID)
-	}
-	return rec, nil
+	return rec, err
 }
 
 func planKey(generation int) string { return fmt.Sprintf("PLAN:%05d", generation) }
@@ -244,15 +235,6 @@ func partKey(key workflow.Key, first int) string {
 // now is the time in microseconds. A table keeps 100 ns and JSON more, and what is read
 // from both must compare as equal.
 func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
-
-// written is the operation that writes a row over the version that was read; there was none if
-// etag is empty.
-func written(row tablestore.Entity, etag string) tablestore.Op {
-	if etag == "" {
-		return tablestore.Op{Kind: tablestore.OpInsert, Entity: row}
-	}
-	return tablestore.Op{Kind: tablestore.OpReplace, Entity: row, IfMatch: etag}
-}
 
 // Plan reads the plan of a generation: a point read, or none when the plan is in memory.
 // ErrGone when there is no plan.

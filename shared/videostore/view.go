@@ -76,7 +76,7 @@ func (s *Store) view(ctx context.Context, id video.ID, from, filter string, leav
 	})
 	for _, err := range rows {
 		if err != nil {
-			return View{}, fmt.Errorf("read all of video %s: %w", id, err)
+			return View{}, err
 		}
 	}
 	switch {
@@ -259,11 +259,7 @@ func (s *Store) BeginPreview(ctx context.Context, key workflow.Key) (rec Record,
 		return rec, plan, false, err
 	}
 	_, err = s.videos.Get(ctx, string(key.ID), previewKey(key))
-	there = err == nil
-	if err != nil && !errors.Is(err, tablestore.ErrNotFound) {
-		return rec, plan, false, fmt.Errorf("look for the preview of %s: %w", key, err)
-	}
-	return c.Record, plan, there, nil
+	return c.Record, plan, err == nil, tablestore.IgnoreNotFound(err)
 }
 
 // AddPreview writes what can be watched of a chunk, in the place of an earlier preview.
@@ -273,10 +269,7 @@ func (s *Store) AddPreview(ctx context.Context, key workflow.Key, preview video.
 	_, err := s.videos.Upsert(ctx, tablestore.Entity{
 		PartitionKey: string(key.ID), RowKey: previewKey(key), Props: tablestore.Props(struct{ Doc video.Preview }{preview}),
 	})
-	if err != nil {
-		return fmt.Errorf("write the preview of %s: %w", key, err)
-	}
-	return nil
+	return err
 }
 
 // Previewed returns the previews that are still of use to a viewer: their chunk, or the

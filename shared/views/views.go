@@ -359,11 +359,7 @@ func (c *Counter) closeDay(ctx context.Context, day time.Time, exists Exists) er
 			return err
 		}
 	}
-	err := c.table.Delete(ctx, daysKey, date, tablestore.AnyETag)
-	if err != nil && !errors.Is(err, tablestore.ErrNotFound) {
-		return err
-	}
-	return nil
+	return c.table.Delete(ctx, daysKey, date, tablestore.AnyETag)
 }
 
 // closeVideo adds a day to a video's sums, unless it is there already.

@@ -10,7 +10,6 @@ package workers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -97,11 +96,7 @@ func (r *Register) Probe(ctx context.Context) error {
 
 // Leave removes a worker that stops in good order.
 func (r *Register) Leave(ctx context.Context, name string) error {
-	err := r.table.Delete(ctx, partition, tablestore.EscapeKey(name), "*")
-	if err != nil && !errors.Is(err, tablestore.ErrNotFound) {
-		return fmt.Errorf("remove heartbeat of %s: %w", name, err)
-	}
-	return nil
+	return r.table.Delete(ctx, partition, tablestore.EscapeKey(name), tablestore.AnyETag)
 }
 
 // Forget removes the rows of workers that were last seen before a time: killed ones, which

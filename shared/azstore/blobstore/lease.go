@@ -48,10 +48,7 @@ func (s *Store) AcquireLease(ctx context.Context, container, name string, d time
 	if azstore.HasCode(err, bloberror.LeaseAlreadyPresent) {
 		err = fmt.Errorf("%w: %w", ErrLeaseTaken, err)
 	}
-	if err != nil {
-		return nil, s.fail("lease", container, name, err)
-	}
-	return &BlobLease{store: s, container: container, name: name, client: client}, nil
+	return &BlobLease{store: s, container: container, name: name, client: client}, s.fail("lease", container, name, err)
 }
 
 // Renew makes the lease last its whole duration from now. ErrLeaseLost. Safe to
@@ -61,10 +58,7 @@ func (l *BlobLease) Renew(ctx context.Context) error {
 	if gone(err) {
 		err = fmt.Errorf("%w: %w", ErrLeaseLost, err)
 	}
-	if err != nil {
-		return l.store.fail("renew lease of", l.container, l.name, err)
-	}
-	return nil
+	return l.store.fail("renew lease of", l.container, l.name, err)
 }
 
 func gone(err error) bool {
@@ -75,8 +69,8 @@ func gone(err error) bool {
 // try, is fine.
 func (l *BlobLease) Release(ctx context.Context) error {
 	_, err := l.client.ReleaseLease(ctx, nil)
-	if err != nil && !gone(err) {
-		return l.store.fail("release lease of", l.container, l.name, err)
+	if gone(err) {
+		return nil
 	}
-	return nil
+	return l.store.fail("release lease of", l.container, l.name, err)
 }

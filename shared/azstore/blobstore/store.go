@@ -56,9 +56,11 @@ func (s *Store) blob(container, name string) *blob.Client {
 	return s.account.Container(container).NewBlobClient(name)
 }
 
-// fail names the blob and adds the sentinel that belongs to the reply.
+// fail names the blob and adds the sentinel that belongs to the reply. No error stays none.
 func (s *Store) fail(verb, container, name string, err error) error {
 	switch {
+	case err == nil:
+		return nil
 	case azstore.HasCode(err, bloberror.BlobAlreadyExists):
 		err = fmt.Errorf("%w: %w", ErrExists, err)
 	case azstore.HasCode(err, bloberror.MD5Mismatch):
@@ -71,24 +73,10 @@ func (s *Store) fail(verb, container, name string, err error) error {
 	return fmt.Errorf("%s blob %s/%s: %w", verb, s.account.Name(container), name, err)
 }
 
-// written is the ETag of a blob that was written, or the error.
-func (s *Store) written(container, name string, etag *azcore.ETag, err error) (string, error) {
-	if err == nil && etag == nil {
-		err = errors.New("the reply names no version")
-	}
-	if err != nil {
-		return "", s.fail("put", container, name, err)
-	}
-	return string(*etag), nil
-}
-
 // Head returns what is known of a blob without reading it.
 func (s *Store) Head(ctx context.Context, container, name string) (Info, error) {
 	p, err := s.blob(container, name).GetProperties(ctx, nil)
-	if err != nil {
-		return Info{}, s.fail("look at", container, name, err)
-	}
-	return s.info(name, p.ContentLength, p.ETag, p.LastModified, p.ContentMD5), nil
+	return s.info(name, p.ContentLength, p.ETag, p.LastModified, p.ContentMD5), s.fail("look at", container, name, err)
 }
 
 func (s *Store) info(name string, size *int64, etag *azcore.ETag, modified *time.Time, md5 []byte) Info {
@@ -153,10 +141,7 @@ func (s *Store) Delete(ctx context.Context, container, name, etag string) (found
 	if azstore.HasCode(err, bloberror.BlobNotFound) {
 		return false, nil
 	}
-	if err != nil {
-		return false, s.fail("delete", container, name, err)
-	}
-	return true, nil
+	return err == nil, s.fail("delete", container, name, err)
 }
 
 // conditions ask for no blob at all, or for one version, or for nothing.
@@ -222,7 +207,7 @@ func (s *Store) Put(ctx context.Context, container, name string, content []byte,
 	reply, err := s.block(container, name).Upload(ctx, streaming.NopCloser(bytes.NewReader(content)), &blockblob.UploadOptions{
 		HTTPHeaders: headers(o.ContentType, nil), AccessConditions: conditions(o.IfNoneMatch, ""),
 	})
-	return s.written(container, name, reply.ETag, err)
+	return string(value(reply.ETag)), s.fail("put", container, name, err)
 }
 
 // PutFile overwrites a blob with a file and returns its ETag. A large file goes in blocks,
@@ -244,7 +229,7 @@ func (s *Store) PutFile(ctx context.Context, container, name, path, contentType 
 	reply, err := s.block(container, name).UploadStream(ctx, file, &blockblob.UploadStreamOptions{
 		BlockSize: BlockSize, Concurrency: blocksInFlight, HTTPHeaders: headers(contentType, whole.Sum(nil)),
 	})
-	return s.written(container, name, reply.ETag, err)
+	return string(value(reply.ETag)), s.fail("put", container, name, err)
 }
 
 func headers(contentType string, md5 []byte) *blob.HTTPHeaders {
@@ -295,10 +280,10 @@ type reader struct {
 // Read implements io.Reader.
 func (r *reader) Read(p []byte) (int, error) {
 	n, err := r.ReadCloser.Read(p)
-	if err != nil && err != io.EOF { //nolint:errorlint // the SDK's reader does not wrap it
-		err = r.fail(err)
+	if err == io.EOF { //nolint:errorlint // the SDK's reader does not wrap it
+		return n, err
 	}
-	return n, err
+	return n, r.fail(err)
 }
 
 // Get reads a small blob into memory and checks it by its MD5, if the service knows that. One

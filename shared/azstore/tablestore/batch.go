@@ -36,6 +36,15 @@ type Op struct {
 	IfMatch string // ETag; "" or AnyETag: any version
 }
 
+// Over is the operation that writes a row over the version that was read; there was none if
+// version is empty.
+func Over(e Entity, version string) Op {
+	if version == "" {
+		return Op{Kind: OpInsert, Entity: e}
+	}
+	return Op{Kind: OpReplace, Entity: e, IfMatch: version}
+}
+
 // Submit runs one entity-group transaction: all of ops or none (paper row T2).
 // It returns the new ETag of every operation, "" for deletes.
 //
@@ -51,29 +60,29 @@ func (t *Table) Submit(ctx context.Context, ops []Op) (etags []string, err error
 			len(ops), len(all), MaxBatchOps, maxBatchBytes)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("table transaction: %w", err)
+		return nil, t.failed("transaction", err)
 	}
 	return t.submit(ctx, all[0], writeID)
 }
 
 func (t *Table) submit(ctx context.Context, all *transaction, writeID string) (etags []string, err error) {
 	azstore.CountQuery(ctx, Point)
-	try, tries := azstore.WithAttempts(ctx)
+	try, counter := azstore.WithCounter(ctx)
 	var reply *http.Response
 	_, err = t.client.SubmitTransaction(policy.WithCaptureResponse(try, &reply), all.actions, nil)
 	if err == nil {
 		return replyETags(reply, len(all.ops))
 	}
-	if *tries > 1 {
+	if counter.Requests() > 1 {
 		if etags, err = t.ownTry(ctx, all.ops, writeID, err); err == nil {
 			return etags, nil
 		}
 	}
-	action := "table transaction"
+	action := "transaction"
 	if i := failedOp(all.ops, err); i >= 0 {
 		action += fmt.Sprintf(": operation %d, %s", i, all.ops[i])
 	}
-	return nil, failed(action, err)
+	return nil, t.failed(action, err)
 }
 
 // String names the operation and the row.
@@ -84,11 +93,10 @@ func (op Op) String() string {
 // failedOp is the index of the operation that failed, or −1 when the service did not say.
 func failedOp(ops []Op, err error) int {
 	reply, inside := batch.Failure(err)
-	switch {
-	case !inside:
-	case len(ops) == 1:
+	if inside && len(ops) == 1 {
 		return 0
-	case reply.Index < len(ops):
+	}
+	if inside && reply.Index < len(ops) {
 		return reply.Index
 	}
 	return -1
@@ -154,17 +162,13 @@ func replyETags(reply *http.Response, n int) ([]string, error) {
 
 // ownTry decides, after a repeated write or transaction was refused, whether an earlier try
 // of ours had succeeded. A transaction is atomic, so one row with our write id proves all of
-// it. If it has deletes only, the proof is that all rows are gone. One delete needs no other
-// proof than its refusal.
+// it. If it has deletes only, the proof is that all rows are gone.
 func (t *Table) ownTry(ctx context.Context, ops []Op, writeID string, refused error) (etags []string, _ error) {
 	overtaken := azstore.IsConflict(refused) || azstore.IsPrecondition(refused)
 	if !overtaken && !azstore.IsNotFound(refused) {
 		return nil, refused
 	}
 	etags = make([]string, len(ops))
-	if len(ops) == 1 && ops[0].Kind == OpDelete && azstore.HasCode(refused, aztables.ResourceNotFound) {
-		return etags, nil
-	}
 	own, writes, gone := false, 0, true
 	for i, op := range ops {
 		now, err := t.Get(ctx, op.Entity.PartitionKey, op.Entity.RowKey)
@@ -192,7 +196,7 @@ func (t *Table) ownTry(ctx context.Context, ops []Op, writeID string, refused er
 func (t *Table) SubmitAll(ctx context.Context, ops []Op) error {
 	for i, op := range ops {
 		if (op.Kind != OpUpsert && op.Kind != OpDelete) || (op.IfMatch != "" && op.IfMatch != AnyETag) {
-			return fmt.Errorf("table transactions: operation %d is a conditional %s: want upserts and deletes", i, op.Kind)
+			return fmt.Errorf("table %s: transactions: operation %d is a conditional %s: want upserts and deletes", t.base, i, op.Kind)
 		}
 	}
 	ops = slices.SortedStableFunc(slices.Values(ops), func(a, b Op) int {
@@ -201,7 +205,7 @@ func (t *Table) SubmitAll(ctx context.Context, ops []Op) error {
 	writeID := rand.Text()
 	all, err := plan(ops, writeID)
 	if err != nil {
-		return fmt.Errorf("table transactions: %w", err)
+		return t.failed("transactions", err)
 	}
 	for _, transaction := range all {
 		if err := t.submitTolerant(ctx, transaction, writeID); err != nil {

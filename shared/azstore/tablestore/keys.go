@@ -2,10 +2,11 @@ package tablestore
 
 import (
 	"fmt"
+	"hash/fnv"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 )
@@ -53,33 +54,18 @@ func EscapeKey(s string) string {
 	return b.String()
 }
 
+// escaped is what EscapeKey writes for a character.
+var escaped = regexp.MustCompile("!(?:[0-9A-F]{2}|u(?:0[0-9A-F]|10)[0-9A-F]{4})")
+
 // UnescapeKey undoes EscapeKey, up to normalisation. Other text is an error.
 func UnescapeKey(s string) (string, error) {
-	if !strings.Contains(s, "!") {
-		return s, nil
+	if strings.Contains(escaped.ReplaceAllString(s, ""), "!") {
+		return "", fmt.Errorf("key %q: an exclamation mark without the digits of a character", s)
 	}
-	var b strings.Builder
-	for rest := s; rest != ""; {
-		plain, coded, found := strings.Cut(rest, "!")
-		b.WriteString(plain)
-		if !found {
-			break
-		}
-		digits := 2
-		if strings.HasPrefix(coded, "u") {
-			coded, digits = coded[1:], 6
-		}
-		if len(coded) < digits {
-			return "", fmt.Errorf("key %q: cut short", s)
-		}
-		r, err := strconv.ParseUint(coded[:digits], 16, 32)
-		if err != nil || r > utf8.MaxRune {
-			return "", fmt.Errorf("key %q: !%s is no character", s, coded[:digits])
-		}
-		b.WriteRune(rune(r))
-		rest = coded[digits:]
-	}
-	return b.String(), nil
+	return escaped.ReplaceAllStringFunc(s, func(code string) string {
+		r, _ := strconv.ParseUint(strings.TrimLeft(code, "!u"), 16, 32) // the pattern has seen the digits
+		return string(rune(r))
+	}), nil
 }
 
 // Join composes a key of fields, which it escapes, so that different fields give
@@ -90,6 +76,14 @@ func Join(fields ...string) string {
 		escaped[i] = EscapeKey(f)
 	}
 	return strings.Join(escaped, Separator)
+}
+
+// Shard spreads texts evenly over n suffixes of a key, from 0: the suffix of a text is always
+// the same one (paper row S3).
+func Shard(text string, n int) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(text)) // never fails
+	return int(h.Sum32() % uint32(n))
 }
 
 // Pad writes a number with leading zeros. Keys are ordered as text, in which "111"

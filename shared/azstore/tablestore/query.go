@@ -81,6 +81,11 @@ func (q Query) validate() error {
 	return nil
 }
 
+// String names the query for errors.
+func (q Query) String() string {
+	return fmt.Sprintf("%s query of partition %q", q.Cost(), q.PartitionKey)
+}
+
 // filter writes the whole condition in OData.
 func (q Query) filter() string {
 	var terms []string
@@ -159,7 +164,7 @@ func (t *Table) fetch(ctx context.Context, q Query, place string) (page []Entity
 		return nil, "", err
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, "", fmt.Errorf("query table: %w", err)
+		return nil, "", t.failed(q.String(), err)
 	}
 	options := &aztables.ListEntitiesOptions{}
 	if f := q.filter(); f != "" {
@@ -182,7 +187,7 @@ func (t *Table) fetch(ctx context.Context, q Query, place string) (page []Entity
 	azstore.CountQuery(ctx, q.Cost())
 	reply, err := t.client.NewListEntitiesPager(options).NextPage(ctx)
 	if err != nil {
-		return nil, "", fmt.Errorf("query table (%s): %w", q.Cost(), err)
+		return nil, "", t.failed(q.String(), err)
 	}
 	azstore.CountRows(ctx, len(reply.Entities))
 	for _, text := range reply.Entities {
@@ -197,7 +202,7 @@ func (t *Table) fetch(ctx context.Context, q Query, place string) (page []Entity
 		case err == nil:
 			page = append(page, e)
 		case q.Read == nil:
-			return nil, "", fmt.Errorf("query table (%s): %w", q.Cost(), err)
+			return nil, "", t.failed(q.String(), err)
 		}
 	}
 	if reply.NextPartitionKey != nil {

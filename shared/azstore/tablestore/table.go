@@ -27,6 +27,14 @@ func Overtaken(err error) bool {
 	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrExists) || errors.Is(err, ErrChanged)
 }
 
+// IgnoreNotFound returns nil for ErrNotFound, and another error as it is.
+func IgnoreNotFound(err error) error {
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
 // ErrUnclear comes with ErrChanged and ErrExists when the write was tried more than
 // once and the row now has another write id: our earlier try may have been applied
 // and then overwritten (paper row Q13). A caller that writes a state may read and
@@ -61,21 +69,19 @@ func (t *Table) decode(text []byte) (Entity, error) {
 func (t *Table) Get(ctx context.Context, pk, rk string) (Entity, error) {
 	action := fmt.Sprintf("get row %q/%q", pk, rk)
 	if err := checkKeys(pk, rk); err != nil {
-		return Entity{}, failed(action, err)
+		return Entity{}, t.failed(action, err)
 	}
 	azstore.CountQuery(ctx, Point)
 	reply, err := t.client.GetEntity(ctx, pk, rk, nil)
 	if err != nil {
-		return Entity{}, failed(action, err)
+		return Entity{}, t.failed(action, err)
 	}
 	azstore.CountRows(ctx, 1)
 	e, err := t.decode(reply.Value)
 	if err != nil {
-		return Entity{}, failed(action, t.judge(ctx, e, err))
+		return Entity{}, t.failed(action, t.judge(ctx, e, err))
 	}
-	if e.ETag == "" {
-		e.ETag = string(reply.ETag)
-	}
+	e.ETag = cmp.Or(e.ETag, string(reply.ETag))
 	return e, nil
 }
 
@@ -97,6 +103,11 @@ func (t *Table) Update(ctx context.Context, e Entity, ifMatch string) (etag stri
 	return t.write(ctx, Op{Kind: OpReplace, Entity: e, IfMatch: ifMatch})
 }
 
+// Put is Update of the version that was read, or Insert if version is empty: there was none.
+func (t *Table) Put(ctx context.Context, e Entity, version string) (etag string, err error) {
+	return t.write(ctx, Over(e, version))
+}
+
 // Merge is Update that keeps properties which e does not have.
 func (t *Table) Merge(ctx context.Context, e Entity, ifMatch string) (etag string, err error) {
 	return t.write(ctx, Op{Kind: OpMerge, Entity: e, IfMatch: ifMatch})
@@ -106,21 +117,18 @@ func (t *Table) write(ctx context.Context, op Op) (etag string, err error) {
 	writeID := rand.Text()
 	body, err := encode(op.Entity, writeID)
 	if err != nil {
-		return "", failed(op.String(), err)
+		return "", t.failed(op.String(), err)
 	}
 	azstore.CountQuery(ctx, Point)
-	try, tries := azstore.WithAttempts(ctx)
+	try, counter := azstore.WithCounter(ctx)
 	etag, err = t.send(try, op, body)
-	if err != nil && *tries > 1 {
+	if err != nil && counter.Requests() > 1 {
 		var own []string
 		if own, err = t.ownTry(ctx, []Op{op}, writeID, err); err == nil {
 			etag = own[0]
 		}
 	}
-	if err != nil {
-		return "", failed(op.String(), err)
-	}
-	return etag, nil
+	return etag, t.failed(op.String(), err)
 }
 
 func (t *Table) send(ctx context.Context, op Op, body []byte) (etag string, err error) {
@@ -142,18 +150,21 @@ func (t *Table) send(ctx context.Context, op Op, body []byte) (etag string, err 
 	return string(reply.ETag), err
 }
 
-// Delete removes a row in the version ifMatch, or in any with AnyETag.
-// ErrChanged; ErrNotFound when the row was not there at the first try.
+// Delete removes a row in the version ifMatch, or in any with AnyETag. ErrChanged. A missing row
+// is no error, so it may be repeated.
 func (t *Table) Delete(ctx context.Context, pk, rk, ifMatch string) error {
 	_, err := t.write(ctx, Op{Kind: OpDelete, Entity: Entity{PartitionKey: pk, RowKey: rk}, IfMatch: ifMatch})
-	return err
+	return IgnoreNotFound(err)
 }
 
 func etagOf(ifMatch string) *azcore.ETag { return new(azcore.ETag(cmp.Or(ifMatch, AnyETag))) }
 
-// failed adds what failed, and the reply's sentinel. A missing table is not a missing row.
-func failed(action string, err error) error {
+// failed adds what failed in which table, and the reply's sentinel. A missing table is not a
+// missing row. No error stays none.
+func (t *Table) failed(action string, err error) error {
 	switch {
+	case err == nil:
+		return nil
 	case azstore.HasCode(err, aztables.EntityAlreadyExists):
 		err = fmt.Errorf("%w: %w", ErrExists, err)
 	case azstore.IsPrecondition(err):
@@ -161,5 +172,5 @@ func failed(action string, err error) error {
 	case azstore.HasCode(err, aztables.ResourceNotFound, aztables.EntityNotFound):
 		err = fmt.Errorf("%w: %w", ErrNotFound, err)
 	}
-	return fmt.Errorf("%s: %w", action, err)
+	return fmt.Errorf("table %s: %s: %w", t.base, action, err)
 }

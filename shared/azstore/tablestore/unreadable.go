@@ -165,8 +165,7 @@ func (u *UnreadableRows) Get(ctx context.Context, id string) (Unreadable, error)
 // Delete removes an unreadable row for good. ErrChanged when it has changed since. Safe to
 // repeat.
 func (u *UnreadableRows) Delete(ctx context.Context, row Unreadable) error {
-	err := New(u.notes.account, row.Table).Delete(ctx, row.PartitionKey, row.RowKey, row.ETag)
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	if err := New(u.notes.account, row.Table).Delete(ctx, row.PartitionKey, row.RowKey, row.ETag); err != nil {
 		return err
 	}
 	return u.forget(ctx, row)
@@ -174,8 +173,5 @@ func (u *UnreadableRows) Delete(ctx context.Context, row Unreadable) error {
 
 func (u *UnreadableRows) forget(ctx context.Context, row Unreadable) error {
 	table, hash, _ := strings.Cut(row.ID, "~")
-	if err := u.notes.Delete(ctx, table, hash, AnyETag); err != nil && !errors.Is(err, ErrNotFound) {
-		return err
-	}
-	return nil
+	return u.notes.Delete(ctx, table, hash, AnyETag)
 }
