@@ -10,7 +10,7 @@
 // right. A bad end is evidence about the bytes (RunError), or trouble that the
 // run met (DependencyError).
 //
-// To add a command: copy frame.go, which makes a file, or loudness.go, which reads
+// To add a command: copy clip.go, which makes a file, or loudness.go, which reads
 // a report. The global options make it report its progress (Runs); without that
 // the item of one that runs for more than a minute counts as stalled.
 //

@@ -132,7 +132,6 @@ func TestEveryInputIsGuarded(t *testing.T) {
 			return nil
 		},
 		"Loudness": func(src Source) error { _, _ = tool.Loudness(t.Context(), src); return nil },
-		"Frame":    func(src Source) error { return tool.Frame(t.Context(), src, plan, 1, out) },
 		"Remux":    func(src Source) error { return tool.Remux(t.Context(), src, Info{}, out) },
 		// The stand-in's packets are none, which is a failure of its own.
 		"Probe": func(src Source) error { _, _ = tool.Probe(t.Context(), src); return nil },

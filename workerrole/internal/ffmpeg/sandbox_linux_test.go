@@ -50,7 +50,6 @@ func TestEveryCommandIsSandboxed(t *testing.T) {
 		"Remux":    func(tool *Tool) { _ = tool.Remux(t.Context(), src, Info{}, out) },
 		"Probe":    func(tool *Tool) { _, _ = tool.Probe(t.Context(), src) },
 		"Loudness": func(tool *Tool) { _, _ = tool.Loudness(t.Context(), src) },
-		"Frame":    func(tool *Tool) { _ = tool.Frame(t.Context(), src, plan, 0, out) },
 		"Clip": func(tool *Tool) {
 			_ = tool.Clip(t.Context(), ClipJob{Video: "v.mp4", Out: out, FPS: plan.FPS, Frames: 1})
 		},

@@ -51,13 +51,13 @@ func Sprite(strips []Strip, plan video.Plan, frames int64, spriteURL string) (sp
 			return nil, "", fmt.Errorf("making the storyboard: strip %d is too narrow for %d tiles", i, s.Tiles)
 		}
 		for tile := range s.Tiles {
-			x, y := n%spriteColumns*w, n/spriteColumns*h
-			draw.Draw(sheet, image.Rect(x, y, x+w, y+h), strip, strip.Bounds().Min.Add(image.Pt(tile*w, 0)), draw.Src)
+			at := tileAt(plan, n)
+			draw.Draw(sheet, at, strip, strip.Bounds().Min.Add(image.Pt(tile*w, 0)), draw.Src)
 			from, to := int64(n)*plan.TileEvery, int64(n+1)*plan.TileEvery
 			if n == total-1 {
 				to = max(frames, from+1)
 			}
-			fmt.Fprintf(&text, "\n%s --> %s\n%s#xywh=%d,%d,%d,%d\n", playlist.CaptionTime(plan.FPS.Duration(from)), playlist.CaptionTime(plan.FPS.Duration(to)), spriteURL, x, y, w, h)
+			fmt.Fprintf(&text, "\n%s --> %s\n%s#xywh=%d,%d,%d,%d\n", playlist.CaptionTime(plan.FPS.Duration(from)), playlist.CaptionTime(plan.FPS.Duration(to)), spriteURL, at.Min.X, at.Min.Y, w, h)
 			n++
 		}
 	}
@@ -66,4 +66,26 @@ func Sprite(strips []Strip, plan video.Plan, frames int64, spriteURL string) (sp
 		return nil, "", fmt.Errorf("making the storyboard: %w", err)
 	}
 	return out.Bytes(), text.String(), nil
+}
+
+// tileAt is where a tile lies in the picture.
+func tileAt(plan video.Plan, n int) image.Rectangle {
+	corner := image.Pt(n%spriteColumns*plan.TileWidth, n/spriteColumns*plan.TileHeight)
+	return image.Rectangle{Min: corner, Max: corner.Add(image.Pt(plan.TileWidth, plan.TileHeight))}
+}
+
+// ReadSprite returns the first tiles of a picture that Sprite made.
+func ReadSprite(sprite []byte, plan video.Plan, tiles int) (list []image.Image, _ error) {
+	decoded, err := jpeg.Decode(bytes.NewReader(sprite))
+	if err != nil {
+		return nil, fmt.Errorf("reading the storyboard: %w", err)
+	}
+	sheet, colour := decoded.(*image.YCbCr)
+	if !colour || tiles < 1 || !tileAt(plan, tiles-1).In(sheet.Rect) {
+		return nil, fmt.Errorf("reading the storyboard: %v has no %d tiles", decoded.Bounds(), tiles)
+	}
+	for n := range tiles {
+		list = append(list, sheet.SubImage(tileAt(plan, n)))
+	}
+	return list, nil
 }

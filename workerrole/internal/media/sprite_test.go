@@ -47,6 +47,18 @@ func TestSpritePlacesEveryTile(t *testing.T) {
 			t.Errorf("tile %d has grey %d, want %d", n, got, 20*n)
 		}
 	}
+	tiles, err := ReadSprite(sheet, p, 12)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, tile := range tiles {
+		if b := tile.Bounds(); b.Dx() != 16 || b.Dy() != 8 || tile.At(b.Min.X+8, b.Min.Y+4) != img.At(n%10*16+8, n/10*8+4) {
+			t.Errorf("tile %d is read as %v", n, b)
+		}
+	}
+	if tiles, err := ReadSprite(sheet, p, 21); err == nil {
+		t.Errorf("%d tiles were read of 12", len(tiles))
+	}
 	if !strings.HasPrefix(vtt, "WEBVTT\n\n00:00:00.000 --> 00:00:01.001\nsprite.jpg#xywh=0,0,16,8\n") ||
 		!strings.HasSuffix(vtt, "\n00:00:11.011 --> 00:00:11.512\nsprite.jpg#xywh=16,8,16,8\n") {
 		t.Errorf("storyboard:\n%s", vtt)

@@ -6,11 +6,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"image/jpeg"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 
 	"github.com/corona10/goimagehash"
 
@@ -18,13 +15,14 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
+	"github.com/cutroom/cutroom/workerrole/internal/media"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 )
 
 // Digest finds an earlier upload of the same video: the same bytes, or the same pictures
 // in another file.
 //
-//	Reads   the upload as it is, and three of its pictures
+//	Reads   the upload as it is, and three tiles of the storyboard
 //	Writes  table twins; the facts of META: sha256, looks, sameAs, looksLike
 //	Errors  fails alone: a video without these facts plays as well
 //	Repeat  writes the same; the earlier of two twins stays the earlier
@@ -81,46 +79,30 @@ func (s Digest) twin(ctx context.Context, id video.ID, key string) (string, erro
 	return string(first), err
 }
 
+// looks hashes three tiles of the storyboard. It is empty for a video without one.
 func (s Digest) looks(ctx context.Context, w *pipeline.Work) (hashes string, _ error) {
-	source, err := w.OpenSource(ctx)
+	view, err := s.Videos.View(ctx, w.Video.ID)
+	if err != nil {
+		return "", fmt.Errorf("read steps of %s: %w", w.Video.ID, err)
+	}
+	whole, err := view.Whole(w.Plan.Generation)
+	if err != nil || whole == nil || whole.Sprite == "" {
+		return "", err
+	}
+	picture, err := s.Blobs.Get(ctx, video.MediaContainer, whole.Sprite)
+	if err != nil {
+		return "", fmt.Errorf("read the storyboard: %w", err)
+	}
+	tiles, err := media.ReadSprite(picture, w.Plan, ffmpeg.TilesIn(w.Plan, 0, whole.Frames))
 	if err != nil {
 		return "", err
 	}
-	for i, share := range []float64{0.1, 0.5, 0.9} {
-		path := filepath.Join(w.Dir, fmt.Sprintf("%d.jpg", i))
-		err := s.Tool.Frame(ctx, source, w.Plan, share*w.Plan.DurationSeconds, path)
-		if damaged := new(ffmpeg.RunError); errors.As(err, &damaged) {
-			return "", nil
-		}
+	for _, share := range []float64{0.1, 0.5, 0.9} {
+		hash, err := goimagehash.PerceptionHash(tiles[int(share*float64(len(tiles)))])
 		if err != nil {
-			return "", err
+			return "", fmt.Errorf("hash a picture: %w", err)
 		}
-		w.Progress()
-		hash, err := perceptual(path)
-		if errors.Is(err, os.ErrNotExist) {
-			return "", nil // the file is shorter than it says
-		}
-		if err != nil {
-			return "", err
-		}
-		hashes += hash
+		hashes += fmt.Sprintf("%016x", hash.GetHash())
 	}
 	return hashes, nil
-}
-
-func perceptual(path string) (string, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("open a picture: %w", err)
-	}
-	defer file.Close() //nolint:errcheck // reading only
-	picture, err := jpeg.Decode(file)
-	if err != nil {
-		return "", fmt.Errorf("decode a picture: %w", err)
-	}
-	hash, err := goimagehash.PerceptionHash(picture)
-	if err != nil {
-		return "", fmt.Errorf("hash a picture: %w", err)
-	}
-	return fmt.Sprintf("%016x", hash.GetHash()), nil
 }
