@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
@@ -23,8 +22,7 @@ func (f *fixture) sendCaptions(language, file string, headers ...string) answer 
 	return f.call(http.MethodPost, f.captions()+"/"+language, []byte(file), append([]string{"Content-Type", "text/vtt"}, headers...)...)
 }
 
-// makeCaptions does what the captions step does: a file of one cue, and the same
-// as a segment of the first minute.
+// makeCaptions does what the captions step does: a file of one cue.
 func (f *fixture) makeCaptions(language, text string) {
 	f.t.Helper()
 	key, err := videostore.CaptionsKey(f.id, language)
@@ -35,10 +33,9 @@ func (f *fixture) makeCaptions(language, text string) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	whole, segment := "WEBVTT\n\n"+text, playlist.CaptionsHeader+"\n"+text
+	whole := "WEBVTT\n\n" + text
 	out := video.CaptionsOutput{
-		Blob: f.put(fmt.Sprintf("%s-%d.vtt", language, len(text)), []byte(whole+segment)), Bytes: int64(len(whole)), Cues: 1, LeftOut: 2, Charset: "windows-1252",
-		SegmentSeconds: 60, Segments: []int64{int64(len(segment))},
+		Blob: f.put(fmt.Sprintf("%s-%d.vtt", language, len(text)), []byte(whole)), Bytes: int64(len(whole)), Cues: 1, LeftOut: 2, Charset: "windows-1252",
 	}
 	if err := claim.Commit(f.t.Context(), videostore.Commit{Output: out}); err != nil {
 		f.t.Fatal(err)
@@ -84,14 +81,12 @@ func TestCaptions(t *testing.T) {
 	if strings.Count(got, media) != 1 || strings.Count(got, `,SUBTITLES="subs"`+"\n") != strings.Count(got, "#EXT-X-STREAM-INF") {
 		t.Errorf("master:\n%s", got)
 	}
-	want := "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:60\n#EXT-X-MEDIA-SEQUENCE:0\n#EXT-X-PLAYLIST-TYPE:VOD\n#EXTINF:12.000000,\nen-US/0.vtt\n#EXT-X-ENDLIST\n"
+	want := "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:12\n#EXT-X-MEDIA-SEQUENCE:0\n#EXT-X-PLAYLIST-TYPE:VOD\n#EXTINF:12.000000,\nen-US/0.vtt\n#EXT-X-ENDLIST\n"
 	if diff := cmp.Diff(want, string(f.play("captions/en-US.m3u8").body)); diff != "" {
 		t.Errorf("playlist (-want +got):\n%s", diff)
 	}
-	for number, want := range map[string]string{"0": playlist.CaptionsHeader + "\n" + cue, "1": playlist.CaptionsHeader} {
-		if got := f.play("captions/en-US/" + number + ".vtt"); got.StatusCode != http.StatusOK || string(got.body) != want {
-			t.Errorf("segment %s: %d %q", number, got.StatusCode, got.body)
-		}
+	if got := f.play("captions/en-US/0.vtt"); got.StatusCode != http.StatusOK || string(got.body) != string(made.body) {
+		t.Errorf("segment: %d %q", got.StatusCode, got.body)
 	}
 
 	// Another file: the first is served until the second is made.
@@ -130,7 +125,7 @@ func TestCaptionsThatAreNotTaken(t *testing.T) {
 	f.sendCaptions("en", strings.Repeat("x", 1<<20+1)).want(t, 413, "body_too_large")
 	f.call(http.MethodPost, f.captions()+"/en", map[string]any{"text": "x"}).want(t, 415, "unsupported_content_type")
 	f.call(http.MethodGet, "/videos/"+strings.Repeat("b", 26)+"/captions", nil).want(t, 404, "not_found")
-	for _, path := range []string{"captions/en", "captions/en/0.m3u8", "captions/en/-1.vtt", "captions/en/0/1.vtt", "captions/..%2f.vtt"} {
+	for _, path := range []string{"captions/en", "captions/en/0.m3u8", "captions/en/-1.vtt", "captions/en/1.vtt", "captions/en/0/1.vtt", "captions/..%2f.vtt"} {
 		f.play(path).want(t, 404, "not_found")
 	}
 

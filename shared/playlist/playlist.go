@@ -341,11 +341,6 @@ func videoRange(plan video.Plan) string {
 	return ""
 }
 
-// CaptionsHeader begins every segment of captions. The map says that its times are
-// those of the video, whose timestamps begin at 0 (RFC 8216, section 3.5). Alone it
-// is a segment without cues.
-const CaptionsHeader = "WEBVTT\nX-TIMESTAMP-MAP=LOCAL:00:00:00.000,MPEGTS:0\n"
-
 // CaptionTime is a time of WebVTT, to the millisecond.
 func CaptionTime(d time.Duration) string {
 	ms := d.Round(time.Millisecond).Milliseconds()
@@ -384,16 +379,14 @@ func quoted(text string) string {
 	}, strings.ToValidUTF8(text, "")) + `"`
 }
 
-// Captions draws the media playlist of a language for a video of a length. Pieces that
-// no file has, of less than a second, count as a second: the list has an end.
-func Captions(language string, segmentSeconds int, seconds float64) string {
-	segmentSeconds = max(1, segmentSeconds)
-	var b strings.Builder
-	fmt.Fprintf(&b, "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:%d\n#EXT-X-MEDIA-SEQUENCE:0\n#EXT-X-PLAYLIST-TYPE:VOD\n", segmentSeconds)
-	for n := 0; seconds >= 1e-6; n++ { // less is nothing as it is written
-		fmt.Fprintf(&b, "#EXTINF:%.6f,\n%s/%d.vtt\n", min(seconds, float64(segmentSeconds)), language, n)
-		seconds -= float64(segmentSeconds)
+// Captions draws the media playlist of a language for a video of a length. All captions are
+// one segment, whose times are those of the video, as they are without a map of times
+// (RFC 8216, section 3.5).
+func Captions(language string, seconds float64) string {
+	segment := ""
+	if seconds >= 1e-6 { // less is nothing as it is written
+		segment = fmt.Sprintf("#EXTINF:%.6f,\n%s/0.vtt\n", seconds, language)
 	}
-	b.WriteString("#EXT-X-ENDLIST\n")
-	return b.String()
+	return fmt.Sprintf("#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:%d\n#EXT-X-MEDIA-SEQUENCE:0\n#EXT-X-PLAYLIST-TYPE:VOD\n%s#EXT-X-ENDLIST\n",
+		int(math.Ceil(max(1, seconds))), segment)
 }

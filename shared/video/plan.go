@@ -275,29 +275,13 @@ type FinishOutput struct {
 	DownloadLen int64             `json:"downloadLen"` // bytes
 }
 
-// CaptionsOutput is what a captions step wrote: one blob in container "media", the whole
-// WebVTT file and after it the same cues in segments.
+// CaptionsOutput is what a captions step wrote: a WebVTT file in container "media".
 type CaptionsOutput struct {
-	Blob           string  `json:"blob"`
-	Bytes          int64   `json:"bytes"` // of the whole file
-	Cues           int     `json:"cues"`
-	LeftOut        int     `json:"leftOut,omitempty"` // cues, or the end of their text
-	Charset        string  `json:"charset,omitempty"` // what the file was read as
-	SegmentSeconds int     `json:"segmentSeconds"`
-	Segments       []int64 `json:"segments"` // bytes of each; after the last there are no cues
-}
-
-// Segment is where a segment lies in the blob. One after the last has length 0.
-func (o CaptionsOutput) Segment(number int) Range {
-	at := Range{Offset: o.Bytes}
-	for i, n := range o.Segments {
-		if i == number {
-			at.Length = n
-			return at
-		}
-		at.Offset += n
-	}
-	return at
+	Blob    string `json:"blob"`
+	Bytes   int64  `json:"bytes"`
+	Cues    int    `json:"cues"`
+	LeftOut int    `json:"leftOut,omitempty"` // cues, or the end of their text
+	Charset string `json:"charset,omitempty"` // what the file was read as
 }
 
 // ClipOutput is what a clip step wrote: one blob in container "media".

@@ -173,7 +173,7 @@ func (fix *fixture) add(f testing.TB, id video.ID) {
 	}
 	fix.row(f, id, clip.RowKey(), map[string]any{"State": string(videostore.StepDone), "Output": video.ClipOutput{Blob: fix.blob(id, "clip"), Bytes: blobLength}})
 	fix.row(f, id, captions.RowKey(), map[string]any{"State": string(videostore.StepDone), "Output": video.CaptionsOutput{
-		Blob: fix.blob(id, "captions"), Bytes: 100, SegmentSeconds: 10, Segments: []int64{100, 0, 50},
+		Blob: fix.blob(id, "captions"), Bytes: 100,
 	}})
 
 	c := committed{Presentation: playlist.Presentation{Plan: video.Plan{
@@ -262,7 +262,7 @@ func TestPathsAreServed(t *testing.T) {
 	t.Parallel()
 	fix := newFixture(t)
 	for stage, paths := range []string{
-		"clips/g1-0-50.mp4 captions/en.vtt captions/EN.m3u8 captions/en/0.vtt captions/en/1.vtt captions/en/99.vtt files/stills/still.jpg",
+		"clips/g1-0-50.mp4 captions/en.vtt captions/EN.m3u8 captions/en/0.vtt files/stills/still.jpg",
 		"poster.jpg master.m3u8 720p.m3u8 audio.m3u8?from=0 720p/init.mp4 720p/1.m4s?g=1 audio/0.m4s 360p/3.m4s?from=1&preview=1 audio/3.m4s?preview=1",
 		"poster.jpg master.m3u8 360p.m3u8?from=2 720p/5.m4s audio/5.m4s",
 		"poster.jpg master.m3u8 720p.m3u8 audio.m3u8 720p/5.m4s audio/5.m4s?g=1 storyboard.vtt storyboard.jpg download.mp4",

@@ -130,13 +130,12 @@ func parseRange(header string, size int64) (s span, partial, satisfiable bool) {
 	return s, true, true
 }
 
-// captions is {language}.vtt, the whole file, {language}.m3u8, its playlist, or
-// {language}/{number}.vtt, a segment: each costs a point read more than a segment of the
-// video.
+// captions is {language}.vtt, the file, {language}.m3u8, its playlist, or {language}/0.vtt,
+// the file as the one segment of that: each costs a point read more than a segment of the video.
 func (s *Service) captions(ctx context.Context, q request, path string) (resource, error) {
 	file, isPlaylist := strings.CutSuffix(path, ".m3u8")
 	name, isText := strings.CutSuffix(file, ".vtt")
-	language, segment, isSegment := strings.Cut(name, "/")
+	language, isSegment := strings.CutSuffix(name, "/0")
 	key, err := videostore.CaptionsKey(q.video.ID, language)
 	if isPlaylist == isText || isPlaylist && isSegment || err != nil {
 		return resource{}, missing()
@@ -153,23 +152,11 @@ func (s *Service) captions(ctx context.Context, q request, path string) (resourc
 		return resource{}, missing()
 	}
 	if isPlaylist {
-		text := playlist.Captions(language, out.SegmentSeconds, q.video.DurationSeconds)
+		text := playlist.Captions(language, q.video.DurationSeconds)
 		return resource{text: text, contentType: playlist.ContentType, cache: neverStore}, nil
 	}
 	// Another file may take the place of this one at the same address.
-	res := resource{blob: out.Blob, length: out.Bytes, contentType: typeCaption, cache: askAgain}
-	if isSegment {
-		number, err := strconv.Atoi(segment)
-		if err != nil || number < 0 {
-			return res, missing()
-		}
-		at := out.Segment(number)
-		if at.Length == 0 {
-			return resource{text: playlist.CaptionsHeader, contentType: typeCaption, cache: askAgain}, nil
-		}
-		res.offset, res.length = at.Offset, at.Length
-	}
-	return res, nil
+	return resource{blob: out.Blob, length: out.Bytes, contentType: typeCaption, cache: askAgain}, nil
 }
 
 // newTracks reads the captions that a player may offer, for all who ask at once.

@@ -1388,12 +1388,12 @@ export interface paths {
                 id: components["parameters"]["ID"];
                 /** @description A BCP 47 tag, such as en or pt-BR. */
                 language: components["parameters"]["Language"];
-                /** @description Number of the minute */
+                /** @description Number of the segment */
                 segment: number;
             };
             cookie?: never;
         };
-        /** The captions of a minute */
+        /** Captions, as the one segment of their playlist */
         get: operations["playCaptionsSegment"];
         put?: never;
         post?: never;
@@ -4613,7 +4613,7 @@ export interface operations {
                 id: components["parameters"]["ID"];
                 /** @description A BCP 47 tag, such as en or pt-BR. */
                 language: components["parameters"]["Language"];
-                /** @description Number of the minute */
+                /** @description Number of the segment */
                 segment: number;
             };
             cookie?: never;

@@ -26,9 +26,8 @@ import (
 // Bounds on what is taken, besides video.MaxCaptions, far above what people read.
 const (
 	maxCues = 20_000
-	maxText = 2_000                 // characters of a cue
-	latest  = 24 * time.Hour        // end of the last cue
-	maxCut  = 8 * video.MaxCaptions // of all segments: a cue of hours is in many
+	maxText = 2_000          // characters of a cue
+	latest  = 24 * time.Hour // end of the last cue
 )
 
 // ErrUnreadable says that a file has no cues that can be read. Its text is for the user.
@@ -187,34 +186,7 @@ func (t Track) Cues() int { return len(t.cues) }
 func (t Track) Whole() []byte {
 	b := bytes.NewBufferString("WEBVTT\n")
 	for _, c := range t.cues {
-		c.write(b)
+		fmt.Fprintf(b, "\n%s --> %s\n%s\n", playlist.CaptionTime(c.from), playlist.CaptionTime(c.to), c.text)
 	}
 	return b.Bytes()
-}
-
-// Segments cuts the track into files of a length each, as HLS wants them. A cue that reaches
-// into several is in each. ErrUnreadable when the segments would be many times the file.
-func (t Track) Segments(length time.Duration) ([][]byte, error) {
-	var files []*bytes.Buffer
-	size := 0
-	for _, c := range t.cues {
-		for n := int(c.from / length); n <= int((c.to-1)/length); n++ {
-			for len(files) <= n {
-				files = append(files, bytes.NewBufferString(playlist.CaptionsHeader))
-			}
-			c.write(files[n])
-			if size += len(c.text); size > maxCut {
-				return nil, fmt.Errorf("%w: they last too long", ErrUnreadable)
-			}
-		}
-	}
-	segments := make([][]byte, len(files))
-	for i, f := range files {
-		segments[i] = f.Bytes()
-	}
-	return segments, nil
-}
-
-func (c cue) write(b *bytes.Buffer) {
-	fmt.Fprintf(b, "\n%s --> %s\n%s\n", playlist.CaptionTime(c.from), playlist.CaptionTime(c.to), c.text)
 }

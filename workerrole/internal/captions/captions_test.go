@@ -13,7 +13,6 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/charset"
-	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/captions"
 )
@@ -128,7 +127,6 @@ func TestLeftOut(t *testing.T) {
 // Who sent what cannot be read is told why.
 func TestUnreadable(t *testing.T) {
 	t.Parallel()
-	hours := "00:00:00,000 --> 23:00:00,000\n" + strings.Repeat("x", 1000) + "\n\n"
 	for name, c := range map[string]struct{ file, says string }{
 		"nothing":               {"", "no line such as"},
 		"header only":           {"WEBVTT\n", "no line such as"},
@@ -140,14 +138,10 @@ func TestUnreadable(t *testing.T) {
 		"microseconds":          {srt + "00:00:01,000000 --> 00:00:02,000000\nx\n", "the times in line 9 are not like"},
 		"binary":                {"\x1a\x45\xdf\xa3\x00\x00", ""},
 		"too large":             {"WEBVTT\n" + strings.Repeat("x", video.MaxCaptions), "larger than"},
-		"cues of a day":         {strings.Repeat(hours, 100), "they last too long"},
 		"backwards":             {"1\n00:00:02,000 --> 00:00:01,000\nx\n", "end before they begin"},
 		"too many":              {strings.Repeat("00:01 --> 00:02\nx\n", 20_001), "more than 20000"},
 	} {
-		track, err := captions.Read([]byte(c.file), language.English)
-		if err == nil {
-			_, err = track.Segments(time.Minute)
-		}
+		_, err := captions.Read([]byte(c.file), language.English)
 		var undecodable *charset.Error
 		if name == "binary" && errors.As(err, &undecodable) {
 			continue
@@ -168,26 +162,6 @@ func TestManyTags(t *testing.T) {
 	}
 	if took := time.Since(began); took > azuritetest.Patience(20*time.Second) {
 		t.Errorf("read after %v", took)
-	}
-}
-
-// A cue over the border of two segments is in both, and a minute without cues is
-// a file of its own.
-func TestSegments(t *testing.T) {
-	t.Parallel()
-	track, err := captions.Read([]byte(srt+"\n3\n00:03:00,000 --> 00:03:01,000\nend\n"), language.English)
-	if err != nil {
-		t.Fatal(err)
-	}
-	segments, err := track.Segments(time.Minute)
-	if err != nil || len(segments) != 4 {
-		t.Fatalf("%d segments, %v; want 4", len(segments), err)
-	}
-	for i, want := range []int{2, 1, 0, 1} {
-		text := string(segments[i])
-		if n := strings.Count(text, " --> "); n != want || !strings.HasPrefix(text, playlist.CaptionsHeader) {
-			t.Errorf("segment %d has %d cues, want %d:\n%s", i, n, want, text)
-		}
 	}
 }
 

@@ -1,10 +1,8 @@
 package step
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"time"
 
 	"golang.org/x/text/language"
 
@@ -18,16 +16,12 @@ import (
 // Captions makes clean WebVTT of an uploaded subtitle file.
 //
 //	Reads   the file that came with the request: WebVTT or SRT
-//	Writes  media/{attempt}/captions.vtt: the whole file, then its segments
+//	Writes  media/{attempt}/captions.vtt
 //	Next    nothing
 //	Errors  *video.Failure invalid_captions when there is nothing to read, or
 //	        undecodable_text; the captions fail, the video does not
 //	Repeat  writes the same to a name of its own; only one attempt's row commits
 type Captions struct{}
-
-// captionsSegment is a compromise: a player that seeks reads one segment, and a
-// film of two hours has 120.
-const captionsSegment = time.Minute
 
 // Run implements pipeline.Step.
 func (Captions) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
@@ -36,10 +30,6 @@ func (Captions) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 		return videostore.Commit{}, err
 	}
 	track, err := captions.Read(file, language.Make(w.Key.Language))
-	var segments [][]byte
-	if err == nil {
-		segments, err = track.Segments(captionsSegment)
-	}
 	var undecodable *charset.Error
 	switch {
 	case errors.As(err, &undecodable):
@@ -50,15 +40,8 @@ func (Captions) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 	if err != nil {
 		return videostore.Commit{}, err
 	}
-	whole := track.Whole()
-	out := video.CaptionsOutput{
-		Bytes: int64(len(whole)), Cues: track.Cues(), LeftOut: track.LeftOut, Charset: track.Charset,
-		SegmentSeconds: int(captionsSegment.Seconds()),
-	}
-	for _, s := range segments {
-		out.Segments = append(out.Segments, int64(len(s)))
-	}
-	stored, err := w.PutData(ctx, "captions.vtt", append(whole, bytes.Join(segments, nil)...), "text/vtt; charset=utf-8")
-	out.Blob = stored.Blob
-	return videostore.Commit{Output: out}, err
+	stored, err := w.PutData(ctx, "captions.vtt", track.Whole(), "text/vtt; charset=utf-8")
+	return videostore.Commit{Output: video.CaptionsOutput{
+		Blob: stored.Blob, Bytes: stored.Bytes, Cues: track.Cues(), LeftOut: track.LeftOut, Charset: track.Charset,
+	}}, err
 }
