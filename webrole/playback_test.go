@@ -115,8 +115,7 @@ func (f *fixture) portion(first, segments int) {
 func (f *fixture) finish() {
 	f.t.Helper()
 	out := video.FinishOutput{
-		Master: f.put("master.m3u8", []byte("#EXTM3U\n#static master\n#EXT-X-STREAM-INF:BANDWIDTH=1\n240p.m3u8\n")), Poster: f.put("poster.jpg", []byte("poster")),
-		Playlists:  map[string]string{"240p": f.put("240p.m3u8", []byte("#EXTM3U\n#static 240p\n")), "audio": f.put("audio.m3u8", []byte("#EXTM3U\n#static audio\n"))},
+		Poster:     f.put("poster.jpg", []byte("poster")),
 		Storyboard: f.put("storyboard.vtt", []byte("WEBVTT\n")), Sprite: f.put("storyboard.jpg", []byte("sprite")), Download: f.put("download.mp4", f.blob), Frames: f.plan.Frames,
 	}
 	f.commit(workflow.StepFinish, 0, out, videostore.Commit{Video: func(v *video.Video) {
@@ -207,10 +206,10 @@ func TestWatchWhileItIsMade(t *testing.T) {
 
 	f.finish()
 	for path, want := range map[string]string{
-		"master.m3u8": "#static master", "240p.m3u8": "#static 240p", "audio.m3u8": "#static audio",
+		"master.m3u8": "\n240p.m3u8\n", "240p.m3u8": "#EXT-X-ENDLIST", "240p.m3u8?from=1": "\n240p/0.m4s?g=1\n", "audio.m3u8": "#EXT-X-ENDLIST",
 		"poster.jpg": "poster", "storyboard.vtt": "WEBVTT", "storyboard.jpg": "sprite",
 	} {
-		if got := f.play(path); got.StatusCode != http.StatusOK || !strings.Contains(string(got.body), want) {
+		if got := f.play(path); got.StatusCode != http.StatusOK || !strings.Contains(string(got.body), want) || strings.Contains(string(got.body), "GAP") {
 			t.Errorf("%s: %d %s", path, got.StatusCode, got.body)
 		}
 	}

@@ -1,6 +1,5 @@
-// Package playlist turns committed step rows into HLS playlists. The functions are
-// pure. So the web role can draw a playlist that grows while chunks are committed,
-// and the finish step can write the final one, with the same code.
+// Package playlist turns committed step rows into HLS playlists, which grow while chunks
+// are committed. The functions are pure.
 //
 // Three rules come from the browser, each of which stops playback when broken:
 //
@@ -11,8 +10,7 @@
 //   - a last audio segment under 0.1 s is never listed: it leaves a gap that
 //     keeps the video from ending. The audio step drops it.
 //
-// Next: webrole/internal/playback, which serves these. The finish step of
-// workerrole/internal/step stores them.
+// Next: webrole/internal/playback, which serves these.
 package playlist
 
 import (

@@ -264,15 +264,12 @@ func (s AudioSegment) Seconds() float64 { return float64(s.Samples) / SampleRate
 
 // FinishOutput is what the finish step wrote: blobs in container "media".
 type FinishOutput struct {
-	Prefix      string            `json:"prefix"`    // every name below starts with it
-	Master      string            `json:"master"`    // playlist
-	Playlists   map[string]string `json:"playlists"` // rendition name, or "audio", to playlist
-	Poster      string            `json:"poster"`
-	Storyboard  string            `json:"storyboard"` // WebVTT
-	Sprite      string            `json:"sprite"`     // JPEG
-	Download    string            `json:"download"`   // MP4
-	Frames      int64             `json:"frames"`
-	DownloadLen int64             `json:"downloadLen"` // bytes
+	Poster      string `json:"poster"`
+	Storyboard  string `json:"storyboard"` // WebVTT
+	Sprite      string `json:"sprite"`     // JPEG
+	Download    string `json:"download"`   // MP4
+	Frames      int64  `json:"frames"`
+	DownloadLen int64  `json:"downloadLen"` // bytes
 }
 
 // CaptionsOutput is what a captions step wrote: a WebVTT file in container "media".

@@ -1,6 +1,5 @@
-// Package playback serves what a player reads under /v/{id}/. While a video is
-// being made its playlists are drawn from the committed step rows, so it can be
-// watched before it is ready; afterwards the finish step's files are served. A
+// Package playback serves what a player reads under /v/{id}/. Playlists are drawn
+// from the committed step rows, so a video can be watched before it is ready. A
 // segment is a range of one immutable blob, proxied with ranges and a strong
 // ETag, and cached for ever: its address carries the generation.
 //
@@ -141,10 +140,13 @@ func (s *Service) find(ctx context.Context, q request, path string) (resource, e
 	return s.extra(ctx, q, path)
 }
 
-// presented is what is committed, as a request wants to see it.
+// presented is what is committed, as a request wants to see it: all of a finished video.
 func (q request) presented(c committed) committed {
+	if c.finish != nil {
+		return c
+	}
 	c.From = q.from // of this copy
-	if q.preview && c.finish == nil {
+	if q.preview {
 		c.Presentation = c.Preview()
 	}
 	return c
@@ -155,29 +157,15 @@ func (s *Service) playlist(ctx context.Context, q request, name string) (resourc
 	if err != nil {
 		return resource{}, err
 	}
-	text, err := s.playlistText(ctx, q, q.presented(c), name)
+	text, err := playlistText(q, q.presented(c), name)
 	if err == nil && name == "master" {
 		text, err = s.withCaptions(ctx, q.video.ID, text)
 	}
 	return resource{text: text, contentType: playlist.ContentType, cache: neverStore}, err
 }
 
-// playlistText is the finish step's file, or a projection of what is committed.
-func (s *Service) playlistText(ctx context.Context, q request, c committed, name string) (string, error) {
-	if c.finish != nil {
-		blob := c.finish.Playlists[name]
-		if name == "master" {
-			blob = c.finish.Master
-		}
-		if blob == "" {
-			return "", missing()
-		}
-		text, err := s.blobs.Get(ctx, video.MediaContainer, blob)
-		if err != nil {
-			return "", fmt.Errorf("read playlist of %s: %w", q.video.ID, err)
-		}
-		return string(text), nil
-	}
+// playlistText is a projection of what is committed.
+func playlistText(q request, c committed, name string) (string, error) {
 	if !c.Ready() && !q.video.State.Active() && q.video.State != video.AwaitingUpload {
 		return "", missing()
 	}

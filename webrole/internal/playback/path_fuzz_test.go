@@ -209,7 +209,6 @@ func (fix *fixture) add(f testing.TB, id video.ID) {
 	c.Previews = map[int]video.Preview{1: {Chunk: 1, Pictures: chunk(1, "360p"), Sound: &preview}}
 	name := func(file string) string { return fix.blob(id, "finish/"+file) }
 	c.finish = &video.FinishOutput{
-		Prefix: video.Prefix(id), Master: name("master.m3u8"), Playlists: map[string]string{"720p": name("720p.m3u8"), "audio": name("audio.m3u8")},
 		Poster: name("poster.jpg"), Storyboard: name("storyboard.vtt"), Sprite: name("storyboard.jpg"), Download: name("download.mp4"),
 	}
 	fix.seen[id] = c

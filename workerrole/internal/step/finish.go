@@ -21,7 +21,7 @@ import (
 // Finish is the fan-in: it verifies the video and writes what needs all of its parts.
 //
 //	Reads   all step rows; the chunks' tiles; the top rendition and the audio
-//	Writes  media/{attempt}/: playlists, storyboard, sprite, MP4 download
+//	Writes  media/{attempt}/: storyboard, sprite, MP4 download
 //	Next    index
 //	Errors  *video.Failure when too little of the video could be decoded
 //	Repeat  writes to names of its own; only one attempt's row commits
@@ -40,14 +40,15 @@ func (s Finish) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 	if !whole.Complete() {
 		return videostore.Commit{}, fmt.Errorf("finish %s: not every part is committed", w.Video.ID)
 	}
-	out := video.FinishOutput{Prefix: w.Prefix, Playlists: map[string]string{}}
+	var out video.FinishOutput
 	if out.Frames, err = verify(whole); err != nil {
 		return videostore.Commit{}, err
 	}
-	for _, write := range []func(context.Context, *pipeline.Work, playlist.Presentation, *video.FinishOutput) error{s.playlists, s.pictures, s.download} {
-		if err := write(ctx, w, whole, &out); err != nil {
-			return videostore.Commit{}, err
-		}
+	if err := s.pictures(ctx, w, whole, &out); err != nil {
+		return videostore.Commit{}, err
+	}
+	if err := s.download(ctx, w, whole, &out); err != nil {
+		return videostore.Commit{}, err
 	}
 	duration := w.Plan.FPS.Seconds(out.Frames)
 	return videostore.Commit{
@@ -78,29 +79,6 @@ func verify(p playlist.Presentation) (frames int64, err error) {
 		return 0, video.Fail(video.CorruptMedia, "only %d of %d frames could be decoded: the file is cut off or damaged", frames, p.Plan.Frames)
 	}
 	return frames, nil
-}
-
-// playlists stores the playlists that the web role draws from rows until then.
-func (s Finish) playlists(ctx context.Context, w *pipeline.Work, p playlist.Presentation, out *video.FinishOutput) error {
-	texts := map[string]string{"master": playlist.Master(p)}
-	for _, r := range p.Plan.Renditions {
-		texts[r.Name], _ = playlist.Media(p, r.Name)
-	}
-	if text, ok := playlist.Media(p, playlist.AudioName); ok {
-		texts[playlist.AudioName] = text
-	}
-	for name, text := range texts {
-		file, err := w.PutData(ctx, name+".m3u8", []byte(text), playlist.ContentType)
-		if err != nil {
-			return err
-		}
-		if name == "master" {
-			out.Master = file.Blob
-		} else {
-			out.Playlists[name] = file.Blob
-		}
-	}
-	return nil
 }
 
 // pictures makes the storyboard from the chunks' tiles, so that nothing is decoded a

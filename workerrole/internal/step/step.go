@@ -3,7 +3,7 @@
 //	probe     finds out what it is, makes the plan       → encode, audio
 //	encode    one chunk, all renditions                  → the next chunk; finish, when it is the last
 //	audio     one portion of the sound                   → finish, when it is the last
-//	finish    playlists, poster, storyboard, MP4         → digest, loudness, index
+//	finish    storyboard, MP4                            → digest, loudness, index
 //	digest    finds an upload of the same video, when the video is ready
 //	loudness  measures the sound of a video that is ready
 //	clip      a short MP4, on request
