@@ -28,41 +28,34 @@ func (e *notYetError) Error() string {
 }
 
 const (
-	// mostWanted is how many parts one refusal asks for, and nextWanted when they come
-	// next anyway: waiting for more would only delay the next try.
-	mostWanted = 8
-	nextWanted = 2
+	// mostWanted is how many parts one refusal asks for: with more the next try is later,
+	// with fewer there are more tries.
+	mostWanted = 4
 	// lookEvery is the pause between two looks for a part that is on its way.
 	lookEvery = 250 * time.Millisecond
 	// patience is how long a run waits for bytes without making progress before it is
 	// given up. The first step has none: it says what it needs, and that is sent first.
 	patience = 6 * time.Second
-	// nextPatience is how long a run waits in all for parts that are sent next without
-	// being asked for: asking for them and beginning anew takes longer. It is for all of
-	// them together, or a file without an index, which is read from its beginning, would
-	// hold a slot for as long as its upload lasts.
-	nextPatience = 3 * time.Second
 )
 
 // source is the file of an upload that is going on. Each part is read in the version that
 // was seen first.
 type source struct {
-	blobs          *blobstore.Store
-	id             video.ID
-	layout         sourceparts.Layout
-	patience, next time.Duration
-	moved          func() time.Time // when the run last made progress
+	blobs    *blobstore.Store
+	id       video.ID
+	layout   sourceparts.Layout
+	patience time.Duration
+	moved    func() time.Time // when the run last made progress
 
-	mu        sync.Mutex
-	etags     map[int]string // of the parts that were seen
-	nextUntil time.Time      // when waits for parts that come next are over; set by the first
+	mu    sync.Mutex
+	etags map[int]string // of the parts that were seen
 }
 
 // Open returns the source of a run at a step: a read of a part that is not there waits for it
 // while the run makes progress (moved says when it last did), and a little longer.
 func (u *Uploads) Open(ctx context.Context, v video.Video, step workflow.Step, moved func() time.Time) (sourceparts.Source, error) {
 	layout, _ := sourceparts.LayoutOf(v.Upload)
-	s := &source{blobs: u.blobs, id: v.ID, layout: layout, patience: patience, next: nextPatience, moved: moved}
+	s := &source{blobs: u.blobs, id: v.ID, layout: layout, patience: patience, moved: moved}
 	if step.Stage == workflow.First {
 		s.patience = 0
 	}
@@ -107,7 +100,7 @@ func (s *source) await(ctx context.Context, part int) error {
 			continue
 		case err != nil && !errors.Is(err, blobstore.ErrNotFound):
 			return err
-		case !s.waitsFor(part, began):
+		case !s.waits(began):
 			return s.notYet(part)
 		}
 		select {
@@ -127,39 +120,17 @@ func (s *source) see(part int, etag string) {
 	}
 }
 
-func (s *source) waitsFor(part int, began time.Time) bool {
+func (s *source) waits(began time.Time) bool {
 	if moved := s.moved(); moved.After(began) {
 		began = moved
 	}
-	if time.Since(began) < s.patience {
-		return true
-	}
-	if s.head() < part {
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.nextUntil.IsZero() {
-		s.nextUntil = time.Now().Add(s.next)
-	}
-	return time.Now().Before(s.nextUntil)
+	return time.Since(began) < s.patience
 }
 
 func (s *source) notYet(part int) error {
-	missing, most := []int{part}, mostWanted
-	if s.head() >= part {
-		most = nextWanted
-	}
-	for part++; part < s.layout.Count() && !s.has(part) && len(missing) < most; part++ {
+	missing := []int{part}
+	for part++; part < s.layout.Count() && !s.has(part) && len(missing) < mostWanted; part++ {
 		missing = append(missing, part)
 	}
 	return &notYetError{missing}
-}
-
-// head is how many parts were seen from the first on without a gap.
-func (s *source) head() (parts int) {
-	for parts < s.layout.Count() && s.has(parts) {
-		parts++
-	}
-	return parts
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"sync"
 	"testing"
 	"time"
 
@@ -54,10 +53,10 @@ func (s *sent) put(n int) {
 	}
 }
 
-// opened is the source with those patiences.
-func (s *sent) opened(patience, next time.Duration) sourceparts.Source {
+// opened is the source with a patience.
+func (s *sent) opened(patience time.Duration) sourceparts.Source {
 	s.Helper()
-	from := &source{blobs: s.blobs, id: s.id, layout: s.layout, moved: s.moved, patience: patience, next: next}
+	from := &source{blobs: s.blobs, id: s.id, layout: s.layout, moved: s.moved, patience: patience}
 	opened, err := from.open(s.T.Context())
 	if err != nil {
 		s.Fatal(err)
@@ -82,7 +81,7 @@ func TestGrowingSourceWaits(t *testing.T) {
 	s := newSent(t)
 	s.put(0)
 	s.put(4)
-	from := s.opened(30*time.Second, 0)
+	from := s.opened(30 * time.Second)
 	type result struct {
 		got []byte
 		err error
@@ -96,55 +95,8 @@ func TestGrowingSourceWaits(t *testing.T) {
 	if r := <-done; r.err != nil || !bytes.Equal(r.got, s.content[100:200]) {
 		t.Errorf("%d bytes, %v", len(r.got), r.err)
 	}
-	_, err := read(t.Context(), s.opened(0, 0), 2)
+	_, err := read(t.Context(), s.opened(0), 2)
 	if missing := new(notYetError); !errors.As(err, &missing) || len(missing.parts) != 2 || missing.parts[0] != 2 || missing.parts[1] != 3 {
 		t.Errorf("parts 2 and 3 are missing: %v", err)
-	}
-}
-
-// A reader without patience waits for the part that is sent next, and for no other.
-func TestGrowingSourceWaitsForTheNextPart(t *testing.T) {
-	t.Parallel()
-	s := newSent(t)
-	s.put(0)
-	from := s.opened(0, 30*time.Second)
-	_, err := read(t.Context(), from, 2)
-	if missing := new(notYetError); !errors.As(err, &missing) || missing.parts[0] != 2 {
-		t.Errorf("part 2 is missing: %v", err)
-	}
-	opened := make(chan error)
-	go func() {
-		_, err := read(t.Context(), from, 1)
-		opened <- err
-	}()
-	select {
-	case err := <-opened:
-		t.Fatalf("part 1 is not there, and was opened: %v", err)
-	case <-time.After(2 * lookEvery):
-	}
-	s.put(1)
-	if err := <-opened; err != nil {
-		t.Error(err)
-	}
-
-	// All such waits together have an end, while parts go on coming.
-	short := s.opened(0, 8*lookEvery)
-	for n := 2; ; n++ {
-		if n == 5 {
-			t.Fatal("it waited for every part")
-		}
-		var sending sync.WaitGroup
-		sending.Go(func() {
-			time.Sleep(5 * lookEvery)
-			s.put(n)
-		})
-		_, err = read(t.Context(), short, n)
-		sending.Wait()
-		if err != nil {
-			break
-		}
-	}
-	if missing := new(notYetError); !errors.As(err, &missing) {
-		t.Error(err)
 	}
 }
