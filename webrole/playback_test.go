@@ -87,7 +87,11 @@ func (f *fixture) chunk(index, segments int) {
 	for i := range segments {
 		out.Segments = append(out.Segments, video.Segment{Frames: 100, Range: video.Range{Offset: int64(100 + 200*i), Length: 200}})
 	}
-	f.commit(workflow.StepEncode, index, video.ChunkOutput{Frames: int64(100 * segments), Renditions: []video.RenditionOutput{out}}, videostore.Commit{})
+	made := video.ChunkOutput{Frames: int64(100 * segments), Renditions: []video.RenditionOutput{out}}
+	if index == 0 {
+		made.Poster = f.put("poster.jpg", []byte("poster"))
+	}
+	f.commit(workflow.StepEncode, index, made, videostore.Commit{})
 }
 
 func (f *fixture) audio() {
@@ -115,7 +119,6 @@ func (f *fixture) portion(first, segments int) {
 func (f *fixture) finish() {
 	f.t.Helper()
 	out := video.FinishOutput{
-		Poster:     f.put("poster.jpg", []byte("poster")),
 		Storyboard: f.put("storyboard.vtt", []byte("WEBVTT\n")), Sprite: f.put("storyboard.jpg", []byte("sprite")), Download: f.put("download.mp4", f.blob), Frames: f.plan.Frames,
 	}
 	f.commit(workflow.StepFinish, 0, out, videostore.Commit{Video: func(v *video.Video) {

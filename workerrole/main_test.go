@@ -72,7 +72,7 @@ func TestOneWorkerMakesAVideoReady(t *testing.T) {
 	if err := json.Unmarshal(step.Output, &out); err != nil || out.Frames != 600 {
 		t.Errorf("finish: %d frames (%v), want 600", out.Frames, err)
 	}
-	for _, name := range []string{out.Poster, out.Sprite, out.Storyboard, out.Download} {
+	for _, name := range []string{out.Sprite, out.Storyboard, out.Download} {
 		if _, err := blobs.Head(t.Context(), video.MediaContainer, name); err != nil {
 			t.Errorf("finish names %q: %v", name, err)
 		}

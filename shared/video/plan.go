@@ -264,12 +264,10 @@ func (s AudioSegment) Seconds() float64 { return float64(s.Samples) / SampleRate
 
 // FinishOutput is what the finish step wrote: blobs in container "media".
 type FinishOutput struct {
-	Poster      string `json:"poster"`
-	Storyboard  string `json:"storyboard"` // WebVTT
-	Sprite      string `json:"sprite"`     // JPEG
-	Download    string `json:"download"`   // MP4
-	Frames      int64  `json:"frames"`
-	DownloadLen int64  `json:"downloadLen"` // bytes
+	Storyboard string `json:"storyboard"` // WebVTT
+	Sprite     string `json:"sprite"`     // JPEG
+	Download   string `json:"download"`   // MP4
+	Frames     int64  `json:"frames"`
 }
 
 // CaptionsOutput is what a captions step wrote: a WebVTT file in container "media".

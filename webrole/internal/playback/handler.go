@@ -325,11 +325,8 @@ func (s *Service) clip(ctx context.Context, q request, file string) (resource, e
 	return resource{blob: out.Blob, length: out.Bytes, contentType: typeVideo, cache: q.cache()}, nil
 }
 
-// poster is the finish step's, or that of the chunk that made it.
+// poster is that of the chunk that made it.
 func poster(c committed) string {
-	if c.finish != nil && c.finish.Poster != "" {
-		return c.finish.Poster
-	}
 	for _, chunk := range c.Chunks {
 		if chunk != nil && chunk.Poster != "" {
 			return chunk.Poster

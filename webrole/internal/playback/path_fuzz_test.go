@@ -209,7 +209,7 @@ func (fix *fixture) add(f testing.TB, id video.ID) {
 	c.Previews = map[int]video.Preview{1: {Chunk: 1, Pictures: chunk(1, "360p"), Sound: &preview}}
 	name := func(file string) string { return fix.blob(id, "finish/"+file) }
 	c.finish = &video.FinishOutput{
-		Poster: name("poster.jpg"), Storyboard: name("storyboard.vtt"), Sprite: name("storyboard.jpg"), Download: name("download.mp4"),
+		Storyboard: name("storyboard.vtt"), Sprite: name("storyboard.jpg"), Download: name("download.mp4"),
 	}
 	fix.seen[id] = c
 }

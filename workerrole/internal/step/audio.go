@@ -21,12 +21,6 @@ import (
 //	Repeat  writes to a name of its own; only one attempt's row commits
 type Audio struct{ Tool *ffmpeg.Tool }
 
-// AudioOutput is the Output of the audio step's row. The segments themselves are
-// in the PART row.
-type AudioOutput struct {
-	Segments int `json:"segments"`
-}
-
 // Run implements pipeline.Step.
 func (s Audio) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
 	source, err := w.OpenSource(ctx)
@@ -37,7 +31,7 @@ func (s Audio) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 	if err != nil {
 		return videostore.Commit{}, err
 	}
-	commit := videostore.Commit{Output: AudioOutput{Segments: len(made.Part.Segments)}}
+	var commit videostore.Commit // the segments are in the PART row
 	if made.Truncated {
 		commit.Video = func(v *video.Video) {
 			if !slices.Contains(v.Notices, video.AudioTruncated) {

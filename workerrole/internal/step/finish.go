@@ -82,13 +82,10 @@ func verify(p playlist.Presentation) (frames int64, err error) {
 }
 
 // pictures makes the storyboard from the chunks' tiles, so that nothing is decoded a
-// second time. The poster was made with its chunk.
+// second time.
 func (s Finish) pictures(ctx context.Context, w *pipeline.Work, p playlist.Presentation, out *video.FinishOutput) error {
 	var strips []media.Strip
 	for _, chunk := range p.Chunks {
-		if out.Poster == "" {
-			out.Poster = chunk.Poster
-		}
 		if chunk.Tiles == "" {
 			continue
 		}
@@ -129,7 +126,7 @@ func (s Finish) download(ctx context.Context, w *pipeline.Work, p playlist.Prese
 		return err
 	}
 	file, err := w.Put(ctx, path, "video/mp4")
-	out.Download, out.DownloadLen = file.Blob, file.Bytes
+	out.Download = file.Blob
 	return err
 }
 
