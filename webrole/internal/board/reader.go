@@ -22,7 +22,6 @@ import (
 // does not allow all that is due, the longest overdue goes first.
 const (
 	passEvery    = 500 * time.Millisecond // also how often watchers are told
-	firstPause   = 20 * time.Millisecond  // until the first state is complete
 	peekEvery    = time.Second            // a busy queue's first messages
 	lengthEvery  = 2 * time.Second
 	idleEvery    = 10 * time.Second // the length of a lane that is not in use
@@ -84,13 +83,8 @@ func newReader(b *Board) *reader {
 // what cannot be read stays as it was.
 func (r *reader) read() error {
 	err := r.pass()
-	for r.shown == nil && err == nil && r.incomplete() {
-		select {
-		case <-r.board.ctx.Done():
-			return ErrClosed
-		case <-time.After(firstPause):
-			err = r.pass()
-		}
+	if r.shown == nil && err == nil {
+		err = r.pass() // what is in the queues that hold messages
 	}
 	switch {
 	case err == nil:
@@ -104,10 +98,6 @@ func (r *reader) read() error {
 	return r.show(time.Now())
 }
 
-func (r *reader) incomplete() bool {
-	return slices.ContainsFunc(r.asks(time.Now()), func(a ask) bool { return a.last.IsZero() })
-}
-
 type ask struct {
 	last  *time.Time // when it was made; zero before
 	every time.Duration
@@ -116,8 +106,9 @@ type ask struct {
 
 func (a ask) due() time.Time { return a.last.Add(a.every) }
 
-// pass makes the requests that are due, within the budget. After a failure it makes no
-// more of them, because each one would wait for a service that does not answer.
+// pass makes the requests that are due, within the budget, for which the first state waits.
+// After a failure it makes no more of them, because each one would wait for a service that does
+// not answer.
 func (r *reader) pass() error {
 	now := time.Now()
 	due := slices.DeleteFunc(r.asks(now), func(a ask) bool { return now.Before(a.due()) })
@@ -125,7 +116,10 @@ func (r *reader) pass() error {
 	group, live := errgroup.WithContext(r.board.ctx)
 	group.SetLimit(parallel)
 	for _, a := range due {
-		if live.Err() != nil || !r.board.budget.Allow() {
+		if r.shown == nil {
+			_ = r.board.budget.Wait(live) // fails when live ends
+		}
+		if live.Err() != nil || r.shown != nil && !r.board.budget.Allow() {
 			break
 		}
 		r.board.requests.Add(1)

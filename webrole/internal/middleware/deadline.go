@@ -6,7 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -46,9 +46,9 @@ func Deadline(work time.Duration) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		ctx, cancel := context.WithCancelCause(azstore.WithCallLimit(c.Request.Context(), callTime))
 		defer cancel(nil)
-		k := &clock{Context: ctx, cancel: cancel, work: work}
-		k.start()
+		k := &clock{Context: ctx, work: work, timer: time.AfterFunc(work, func() { cancel(context.DeadlineExceeded) })}
 		defer k.stop()
+		k.start()
 		c.Set(clockKey, k)
 		c.Request = c.Request.WithContext(k)
 		if given := c.Request.Body; given != nil && given != http.NoBody {
@@ -83,37 +83,27 @@ const clockKey = "cutroom.clock"
 // cancelled context; the cause is context.DeadlineExceeded.
 type clock struct {
 	context.Context
-	cancel context.CancelCauseFunc
-	work   time.Duration // how long it runs
-
-	mu    sync.Mutex
-	timer *time.Timer // nil: stands still
-	ends  time.Time
+	work  time.Duration // how long it runs
+	timer *time.Timer
+	ends  atomic.Pointer[time.Time] // nil: it stands still
 }
 
 // Deadline implements context.Context: storage calls fit their repetitions into it.
-func (c *clock) Deadline() (time.Time, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.ends, c.timer != nil
+func (c *clock) Deadline() (ends time.Time, runs bool) {
+	if at := c.ends.Load(); at != nil {
+		return *at, true
+	}
+	return time.Time{}, false
 }
 
 func (c *clock) start() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.timer == nil {
-		c.ends = time.Now().Add(c.work)
-		c.timer = time.AfterFunc(c.work, func() { c.cancel(context.DeadlineExceeded) })
-	}
+	c.ends.Store(new(time.Now().Add(c.work)))
+	c.timer.Reset(c.work)
 }
 
 func (c *clock) stop() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.timer != nil {
-		c.timer.Stop()
-		c.timer = nil
-	}
+	c.timer.Stop()
+	c.ends.Store(nil)
 }
 
 type body struct {
