@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -66,7 +65,6 @@ const defaultAdminAddr = "127.0.0.1:9090"
 
 // Bounds of several variables.
 const (
-	minToken    = 16 // characters
 	minKey      = 32 // characters
 	maxRate     = 1_000_000
 	maxWorkTime = 10 * time.Minute
@@ -121,6 +119,8 @@ func loadConfig(getenv func(string) string) (config, error) {
 	_, log := logging.New(io.Discard, getenv) // main has it
 	var storage error
 	cfg.Storage, storage = azstore.ConfigFromEnv(getenv, "CUTROOM")
+	env.Bad("WEBROLE_ADDR", settings.CheckListener(cfg.Addr, cfg.Token, "WEBROLE_TOKEN"))
+	env.Bad("WEBROLE_ADMIN_ADDR", settings.CheckListener(cfg.AdminAddr, cfg.Token, "WEBROLE_TOKEN"))
 	cfg.check(func(name, format string, args ...any) { env.Bad(name, fmt.Errorf(format, args...)) })
 	return cfg, errors.Join(env.Err(), log, storage)
 }
@@ -162,7 +162,7 @@ func keys(env *settings.Reader, name string) []string {
 // local reports whether the public listener is on loopback.
 func (c config) local() bool {
 	host, _, _ := net.SplitHostPort(c.Addr)
-	return isLoopback(host)
+	return settings.IsLoopback(host)
 }
 
 // labAddress reads http://lab:token@127.0.0.1:port. The lab is on this host, or the
@@ -172,11 +172,11 @@ func labAddress(text string) (*url.URL, error) {
 		return nil, nil
 	}
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" || !isLoopback(u.Hostname()) || u.Path != "" {
+	if err != nil || u.Scheme != "http" || !settings.IsLoopback(u.Hostname()) || u.Path != "" {
 		return nil, errors.New("want http://lab:token@127.0.0.1:port") // the text holds a secret: not in the error
 	}
-	if token, _ := u.User.Password(); len(token) < minToken {
-		return nil, fmt.Errorf("want a token of at least %d characters", minToken)
+	if token, _ := u.User.Password(); len(token) < settings.MinToken {
+		return nil, fmt.Errorf("want a token of at least %d characters", settings.MinToken)
 	}
 	return u, nil
 }
@@ -192,23 +192,11 @@ func (c config) plays() bool { return c.breaks() || c.Lab != nil && c.Token != "
 // check tells bad what a value alone does not show: who could reach a listener,
 // and whether a folder is there.
 func (c config) check(bad func(name, format string, args ...any)) {
-	if c.Token != "" && len(c.Token) < minToken {
-		bad("WEBROLE_TOKEN", "has %d characters, needs at least %d", len(c.Token), minToken)
+	if c.Token != "" && len(c.Token) < settings.MinToken {
+		bad("WEBROLE_TOKEN", "has %d characters, needs at least %d", len(c.Token), settings.MinToken)
 	}
 	if c.Token == "" && c.PublicOps && len(c.Hosts)+len(c.Proxies) > 0 {
 		bad("WEBROLE_PUBLIC_OPS", "WEBROLE_HOSTS or WEBROLE_TRUSTED_PROXIES lets others in, and there is no authentication: set WEBROLE_TOKEN")
-	}
-	for _, l := range []struct{ name, addr string }{{"WEBROLE_ADDR", c.Addr}, {"WEBROLE_ADMIN_ADDR", c.AdminAddr}} {
-		host, port, err := net.SplitHostPort(l.addr)
-		if err == nil {
-			_, err = strconv.ParseUint(port, 10, 16)
-		}
-		switch {
-		case err != nil:
-			bad(l.name, "%q is not host:port", l.addr)
-		case !isLoopback(host) && c.Token == "":
-			bad(l.name, "%q is not a loopback address, and there is no authentication: set WEBROLE_TOKEN", l.addr)
-		}
 	}
 	if c.Scaling.Ceiling < c.Scaling.Floor {
 		bad("WEBROLE_SCALE_CEILING", "%d is less than WEBROLE_SCALE_FLOOR, %d", c.Scaling.Ceiling, c.Scaling.Floor)
@@ -233,7 +221,7 @@ func (c config) checkSignIn(bad func(name, format string, args ...any)) {
 	}
 	for name, text := range map[string]string{"WEBROLE_OIDC_ISSUER": c.SignIn.Issuer, "WEBROLE_URL": c.SignIn.URL} {
 		u, err := url.Parse(text)
-		if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())) {
+		if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !settings.IsLoopback(u.Hostname())) {
 			bad(name, "%q is not an address such as https://id.example.org; http is for loopback only", text)
 		}
 	}
@@ -262,10 +250,4 @@ func (c config) LogValue() slog.Value {
 		slog.Any("prices", c.Prices), slog.Any("scaling", c.Scaling),
 		slog.String("webDir", c.WebDir), slog.Bool("lab", c.Lab != nil), slog.Int64("uploadMemory", c.UploadMemory),
 		slog.Duration("drainDelay", c.DrainDelay), slog.Duration("drainTimeout", c.DrainTimeout))
-}
-
-// isLoopback reports whether only this host can reach a listener at host. An
-// empty host listens everywhere.
-func isLoopback(host string) bool {
-	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }

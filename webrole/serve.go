@@ -20,6 +20,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/audit"
 	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/settings"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
@@ -217,7 +218,7 @@ func instance(name string) gin.HandlerFunc {
 // stops DNS rebinding; elsewhere the token protects, and an empty list allows all.
 func allowedHosts(addr string, configured []string) []string {
 	host, _, _ := net.SplitHostPort(addr)
-	if isLoopback(host) {
+	if settings.IsLoopback(host) {
 		return append([]string{"localhost", "127.0.0.1", "::1", host}, configured...)
 	}
 	return configured

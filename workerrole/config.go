@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"math"
-	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -88,7 +87,7 @@ func loadConfig(getenv func(string) string) (config, error) {
 	cfg.Pools = settings.Parse(&env, "WORKERROLE_POOLS", parsePools)
 	cfg.Sandbox, mode = sandbox.ParseMode(env.Text("WORKERROLE_SANDBOX", string(sandbox.Try)))
 	env.Bad("WORKERROLE_SANDBOX", mode)
-	env.Bad("WORKERROLE_ADMIN_ADDR", checkAdmin(cfg.AdminAddr, cfg.AdminToken))
+	env.Bad("WORKERROLE_ADMIN_ADDR", settings.CheckListener(cfg.AdminAddr, cfg.AdminToken, "WORKERROLE_ADMIN_TOKEN"))
 	return cfg, errors.Join(env.Err(), log, storage)
 }
 
@@ -102,23 +101,6 @@ func (c config) LogValue() slog.Value {
 		slog.Duration("janitorInterval", c.JanitorEvery), slog.Duration("janitorGrace", c.JanitorGrace),
 		slog.Duration("clipLife", c.ClipLife), slog.Duration("abandonAfter", c.AbandonAfter),
 		slog.Duration("purgeLinger", c.PurgeLinger), slog.Duration("drainTimeout", c.DrainTimeout))
-}
-
-// checkAdmin refuses an admin listener that strangers could reach, because metrics and
-// profiles are not for them.
-func checkAdmin(addr, token string) error {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return fmt.Errorf("%q is not host:port", addr)
-	}
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return fmt.Errorf("%q has no port from 0 to 65535", addr)
-	}
-	ip := net.ParseIP(host)
-	if host != "localhost" && (ip == nil || !ip.IsLoopback()) && len(token) < 16 {
-		return fmt.Errorf("%q is not on loopback: set WORKERROLE_ADMIN_TOKEN, at least 16 characters", addr)
-	}
-	return nil
 }
 
 // parsePools reads "light=4,heavy=2". A pool that is not named has its default. Zero

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -70,6 +71,29 @@ const longest = 100 * 365 * 24 * time.Hour
 func (r *Reader) Duration(name string, unset, low, high time.Duration) time.Duration {
 	return within(r, name, unset, low, cmp.Or(high, longest), time.ParseDuration, "a duration such as 1h30m")
 }
+
+// MinToken is the least number of characters of a token that guards a listener.
+const MinToken = 16
+
+// CheckListener refuses the address of a listener that strangers could reach without a token,
+// which variable has.
+func CheckListener(addr, token, variable string) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("%q is not host:port", addr)
+	case !IsLoopback(host) && len(token) < MinToken:
+		return fmt.Errorf("%q is not on loopback: set %s, at least %d characters", addr, variable, MinToken)
+	}
+	return nil
+}
+
+// IsLoopback reports whether only this host can reach a listener at host. An empty host listens
+// everywhere.
+func IsLoopback(host string) bool { return host == "localhost" || net.ParseIP(host).IsLoopback() }
 
 func within[T cmp.Ordered](r *Reader, name string, unset, low, high T, parse func(string) (T, error), kind string) T {
 	text := r.Getenv(name)
