@@ -48,10 +48,10 @@ var ErrNotFound = errors.New("API key not found")
 
 // Key is what is known of a key but its secret.
 type Key struct {
-	ID        string    `json:"id"`    // a-z and 2-7
-	Name      string    `json:"name"`  // for people: what it is for
-	Owner     string    `json:"owner"` // whose videos it makes and changes
-	Role      string    `json:"role"`  // see webrole/internal/access
+	ID        string    `json:"id" row:"-"` // a-z and 2-7
+	Name      string    `json:"name"`       // for people: what it is for
+	Owner     string    `json:"owner"`      // whose videos it makes and changes
+	Role      string    `json:"role"`       // see webrole/internal/access
 	CreatedAt time.Time `json:"createdAt"`
 	RevokedAt time.Time `json:"revokedAt,omitzero"` // zero: valid
 }
@@ -68,10 +68,9 @@ func (s *Store) Create(ctx context.Context, k Key) (made Key, text string, err e
 	k.ID = strings.ToLower(rand.Text())[:12]
 	k.CreatedAt, k.RevokedAt = time.Now().UTC().Truncate(time.Millisecond), time.Time{}
 	text = Lead + k.ID + "_" + strings.ToLower(rand.Text())
-	_, err = s.table.Insert(ctx, tablestore.Entity{PartitionKey: k.ID, RowKey: rowKey, Props: map[string]any{
-		"Hash": hash(text), "Name": k.Name, "Owner": k.Owner, "Role": k.Role, "CreatedAt": k.CreatedAt,
-	}})
-	if err != nil {
+	props := tablestore.Props(k)
+	props["Hash"] = hash(text)
+	if _, err = s.table.Insert(ctx, tablestore.Entity{PartitionKey: k.ID, RowKey: rowKey, Props: props}); err != nil {
 		return Key{}, "", fmt.Errorf("store API key: %w", err)
 	}
 	return k, text, nil
@@ -140,10 +139,8 @@ func readKey(row tablestore.Entity) (Key, error) {
 	if !idForm.MatchString(row.PartitionKey) {
 		return Key{}, errors.New("its partition is no id of a key")
 	}
-	return Key{
-		ID: row.PartitionKey, Name: row.String("Name"), Owner: row.String("Owner"), Role: row.String("Role"),
-		CreatedAt: row.Time("CreatedAt"), RevokedAt: row.Time("RevokedAt"),
-	}, nil
+	k := Key{ID: row.PartitionKey}
+	return k, row.Struct(&k)
 }
 
 const signedOut = "SIGNEDOUT"

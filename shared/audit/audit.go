@@ -11,6 +11,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -26,7 +27,7 @@ const Table = "audit"
 
 // Entry is one row.
 type Entry struct {
-	At      time.Time `json:"at"`
+	At      time.Time `json:"at" row:"-"`
 	Owner   string    `json:"owner"` // the caller; empty: unknown
 	Role    string    `json:"role"`
 	Key     string    `json:"key,omitempty"`    // id of the API key that was shown; empty: another way
@@ -49,12 +50,10 @@ func dayKey(t time.Time) string { return tablestore.InvertedTime(t.UTC().Truncat
 // Write inserts an entry, of now.
 func (t *Log) Write(ctx context.Context, e Entry) error {
 	at := time.Now()
+	e.Subject, e.Made = azstore.Storable(e.Subject, maxText), azstore.Storable(e.Made, maxText)
 	_, err := t.table.Insert(ctx, tablestore.Entity{
 		PartitionKey: dayKey(at), RowKey: tablestore.InvertedTime(at) + tablestore.Separator + strings.ToLower(rand.Text()[:8]),
-		Props: map[string]any{
-			"Owner": e.Owner, "Role": e.Role, "Key": e.Key, "From": e.From, "Action": e.Action, "Subject": azstore.Storable(e.Subject, maxText),
-			"Request": e.Request, "Status": int32(e.Status), "Made": azstore.Storable(e.Made, maxText),
-		},
+		Props: tablestore.Props(e),
 	})
 	if err != nil {
 		return fmt.Errorf("write the audit trail: %w", err)
@@ -84,13 +83,10 @@ func allDays() tablestore.Query {
 	return tablestore.Query{PartitionFrom: "0", PartitionTo: ":", Class: tablestore.PartitionRange}
 }
 
-func readEntry(row tablestore.Entity) (Entry, error) {
+func readEntry(row tablestore.Entity) (e Entry, err error) {
 	inverted, _, _ := strings.Cut(row.RowKey, tablestore.Separator)
-	at, err := tablestore.ParseInvertedTime(inverted)
-	return Entry{
-		At: at, Owner: row.String("Owner"), Role: row.String("Role"), Key: row.String("Key"), From: row.String("From"),
-		Action: row.String("Action"), Subject: row.String("Subject"), Request: row.String("Request"), Status: row.Int("Status"), Made: row.String("Made"),
-	}, err
+	e.At, err = tablestore.ParseInvertedTime(inverted)
+	return e, cmp.Or(err, row.Struct(&e))
 }
 
 // Forget removes the days that ended before a time, and returns how many rows went. Safe

@@ -41,21 +41,15 @@ type FormatError struct {
 // Error implements error.
 func (e *FormatError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Detail) }
 
-// fields is a row as texts, of either format.
-type fields struct {
-	bib, name, sex, age string
-	finishedAt          string // "" is none
-}
-
-// row reads the texts. Numbers that are none become such as no runner has, and
-// are refused with all others.
-func (f fields) row(line int) registrations.Row {
-	r := registrations.Row{Line: line, Given: shown(f.bib), Registration: registrations.Registration{
-		Bib: number(f.bib), Name: f.name, Sex: registrations.Sex(f.sex), Age: number(f.age),
+// rowOf reads a row of either format from its texts, by member. Numbers that are none become
+// such as no runner has, and are refused with all others. Without finishedAt there is no finish.
+func rowOf(line int, given map[string]string) registrations.Row {
+	r := registrations.Row{Line: line, Given: shown(given["bib"]), Registration: registrations.Registration{
+		Bib: number(given["bib"]), Name: given["name"], Sex: registrations.Sex(given["sex"]), Age: number(given["age"]),
 	}}
-	if f.finishedAt != "" {
+	if given["finishedAt"] != "" {
 		var err error
-		if r.FinishedAt, err = time.Parse(time.RFC3339, f.finishedAt); err != nil {
+		if r.FinishedAt, err = time.Parse(time.RFC3339, given["finishedAt"]); err != nil {
 			r.Refused = &registrations.Invalid{Code: registrations.InvalidFinish, Detail: "a finish is a time such as 2011-11-06T14:03:05-05:00"}
 		}
 	}
@@ -134,16 +128,11 @@ func csvRow(number int, columns map[string]int, record []string, err error, tooL
 	case len(record) != len(columns):
 		return unreadable(number, "the line has another number of values than the header")
 	}
-	value := func(name string) string {
-		i, there := columns[name]
-		if !there {
-			return ""
-		}
-		return strings.TrimSpace(record[i])
+	given := map[string]string{}
+	for name, i := range columns {
+		given[name] = strings.TrimSpace(record[i])
 	}
-	return fields{
-		bib: value("bib"), name: value("name"), sex: value("sex"), age: value("age"), finishedAt: value("finishedAt"),
-	}.row(number)
+	return rowOf(number, given)
 }
 
 func lost(value string) bool {
@@ -267,24 +256,24 @@ func object(line int, element jsontext.Value) registrations.Row {
 	if element.Kind() != '{' {
 		return unreadable(line, "the element is no object")
 	}
-	var given struct {
+	var found struct {
 		Bib        jsontext.Value `json:"bib"`
 		Name       jsontext.Value `json:"name"`
 		Sex        jsontext.Value `json:"sex"`
 		Age        jsontext.Value `json:"age"`
 		FinishedAt jsontext.Value `json:"finishedAt"`
 	}
-	if json.Unmarshal(element, &given, json.RejectUnknownMembers(true)) != nil {
+	if json.Unmarshal(element, &found, json.RejectUnknownMembers(true)) != nil {
 		return unreadable(line, "the object is not strict JSON, or has a member that a registration does not have")
 	}
-	f := fields{
-		bib: digits(given.Bib), age: digits(given.Age),
-		name: text(given.Name), sex: text(given.Sex), finishedAt: text(given.FinishedAt),
+	given := map[string]string{
+		"bib": digits(found.Bib), "age": digits(found.Age),
+		"name": text(found.Name), "sex": text(found.Sex), "finishedAt": text(found.FinishedAt),
 	}
-	if given.FinishedAt != nil && f.finishedAt == "" {
-		f.finishedAt = "not a text"
+	if found.FinishedAt != nil && given["finishedAt"] == "" {
+		given["finishedAt"] = "not a text"
 	}
-	return f.row(line)
+	return rowOf(line, given)
 }
 
 // digits is a JSON number as it is written; anything else is no number.
