@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
-	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/jellydator/ttlcache/v3"
 	"golang.org/x/time/rate"
 
 	"github.com/cutroom/cutroom/webrole/internal/problem"
@@ -142,7 +142,7 @@ func Rate(limits Limits) gin.HandlerFunc {
 
 type limiter struct {
 	limit   int
-	clients *lru.Cache[netip.Prefix, *rate.Limiter]
+	clients *ttlcache.Cache[netip.Prefix, *rate.Limiter] // each while it has asked for some of its requests
 }
 
 // newLimiter returns nil, which lets everything through, for a limit of zero.
@@ -150,11 +150,9 @@ func newLimiter(limit int) *limiter {
 	if limit <= 0 {
 		return nil
 	}
-	clients, err := lru.New[netip.Prefix, *rate.Limiter](maxClients)
-	if err != nil {
-		panic(err) // maxClients is not positive
-	}
-	return &limiter{limit, clients}
+	return &limiter{limit, ttlcache.New(
+		ttlcache.WithCapacity[netip.Prefix, *rate.Limiter](maxClients), ttlcache.WithTTL[netip.Prefix, *rate.Limiter](rateWindow),
+	)}
 }
 
 // wait is how long a client has to wait before it may ask: 0 when it may now, which
@@ -163,13 +161,8 @@ func (l *limiter) wait(client netip.Prefix) time.Duration {
 	if l == nil {
 		return 0
 	}
-	bucket, known := l.clients.Get(client)
-	if !known {
-		bucket = rate.NewLimiter(rate.Limit(float64(l.limit)/rateWindow.Seconds()), l.limit)
-		if other, exists, _ := l.clients.PeekOrAdd(client, bucket); exists { // another request was first
-			bucket = other
-		}
-	}
+	known, _ := l.clients.GetOrSet(client, rate.NewLimiter(rate.Limit(float64(l.limit)/rateWindow.Seconds()), l.limit))
+	bucket := known.Value()
 	if bucket.Allow() {
 		return 0
 	}

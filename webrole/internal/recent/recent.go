@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/jellydator/ttlcache/v3"
 	"golang.org/x/sync/singleflight"
 )
@@ -29,7 +28,7 @@ const (
 // Cache holds the values that were used last. It is safe for concurrent use.
 type Cache[K comparable, V any] struct {
 	read    func(context.Context, K) (V, error)
-	known   *lru.Cache[K, reading[V]]
+	known   *ttlcache.Cache[K, reading[V]]
 	loading singleflight.Group
 }
 
@@ -40,12 +39,8 @@ type reading[V any] struct {
 }
 
 // New returns a cache of at most size values, which read reads.
-func New[K comparable, V any](size int, read func(context.Context, K) (V, error)) *Cache[K, V] {
-	known, err := lru.New[K, reading[V]](size)
-	if err != nil {
-		panic(err) // the size is a constant of the caller, and not positive
-	}
-	return &Cache[K, V]{read: read, known: known}
+func New[K comparable, V any](size uint64, read func(context.Context, K) (V, error)) *Cache[K, V] {
+	return &Cache[K, V]{read: read, known: ttlcache.New(ttlcache.WithCapacity[K, reading[V]](size))}
 }
 
 // Get returns the remembered value when it is enough: enough is told the value
@@ -57,8 +52,10 @@ func New[K comparable, V any](size int, read func(context.Context, K) (V, error)
 func (c *Cache[K, V]) Get(ctx context.Context, key K, enough func(value V, age time.Duration) bool) (none V, _ error) {
 	asked := time.Now()
 	for {
-		if r, found := c.known.Get(key); found && (r.began.After(asked) || enough(r.value, time.Since(r.began))) {
-			return r.value, nil
+		if known := c.known.Get(key); known != nil {
+			if r := known.Value(); r.began.After(asked) || enough(r.value, time.Since(r.began)) {
+				return r.value, nil
+			}
 		}
 		shared := c.loading.DoChan(fmt.Sprint(key), func() (any, error) { return c.readNow(ctx, key) })
 		select {
@@ -81,9 +78,9 @@ func (c *Cache[K, V]) Get(ctx context.Context, key K, enough func(value V, age t
 func (c *Cache[K, V]) readNow(ctx context.Context, key K) (reading[V], error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 	defer cancel()
-	if last, found := c.known.Peek(key); found {
-		pause := max(minPause, (1+pauseFactor)*last.took)
-		time.Sleep(pause - time.Since(last.began)) // at once when that is past
+	if last := c.known.Get(key); last != nil {
+		pause := max(minPause, (1+pauseFactor)*last.Value().took)
+		time.Sleep(pause - time.Since(last.Value().began)) // at once when that is past
 	}
 	r := reading[V]{began: time.Now()}
 	var err error
@@ -91,12 +88,12 @@ func (c *Cache[K, V]) readNow(ctx context.Context, key K) (reading[V], error) {
 		return r, err
 	}
 	r.took = time.Since(r.began)
-	c.known.Add(key, r)
+	c.known.Set(key, r, ttlcache.DefaultTTL)
 	return r, nil
 }
 
 // Remove forgets the value of a key.
-func (c *Cache[K, V]) Remove(key K) { c.known.Remove(key) }
+func (c *Cache[K, V]) Remove(key K) { c.known.Delete(key) }
 
 // Len is the number of values that are remembered.
 func (c *Cache[K, V]) Len() int { return c.known.Len() }
