@@ -110,16 +110,16 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	if err != nil {
 		return nil, err
 	}
-	var authenticator access.Authenticator = access.Open{}
-	if cfg.Token != "" {
-		authenticator = access.NewCredentials(cfg.Token, keys, cfg.Anonymous)
-		if cfg.SignIn.Issuer != "" {
-			authenticator = access.NewSignIn(cfg.SignIn, keys, authenticator)
-		}
-	}
 	r := &role{
 		cfg: cfg, account: account, api: api, pages: pages, board: shown, playback: playback.New(videos, blobs),
-		ready: &readiness{probe: pointRead(videos)}, authenticator: authenticator, videos: videos, trail: trail, measured: measured,
+		ready: &readiness{probe: pointRead(videos)}, programs: access.Open{}, videos: videos, trail: trail, measured: measured,
+	}
+	if cfg.Token != "" {
+		r.programs = access.NewCredentials(cfg.Token, keys, cfg.Anonymous)
+	}
+	r.everyone = r.programs
+	if cfg.SignIn.Issuer != "" {
+		r.everyone = access.NewSignIn(cfg.SignIn, keys, r.programs)
 	}
 	return r, r.listen(ctx)
 }

@@ -45,17 +45,18 @@ const instanceHeader = "X-Cutroom-Instance"
 
 // role is a web role: what its listeners show, and the listeners once they are open.
 type role struct {
-	cfg           config
-	account       *azstore.Account
-	api           *httpapi.Server
-	pages         *page.Pages
-	playback      *playback.Service
-	board         *board.Board
-	ready         *readiness
-	authenticator access.Authenticator
-	videos        *videostore.Store
-	trail         *audit.Log
-	measured      *metrics
+	cfg      config
+	account  *azstore.Account
+	api      *httpapi.Server
+	pages    *page.Pages
+	playback *playback.Service
+	board    *board.Board
+	ready    *readiness
+	programs access.Authenticator
+	everyone access.Authenticator // people, too, where they sign in
+	videos   *videostore.Store
+	trail    *audit.Log
+	measured *metrics
 
 	public, admin net.Listener
 	servers       []*http.Server // of public and admin
@@ -129,8 +130,8 @@ func (r *role) serve(ctx context.Context) error {
 
 // publicRoutes is pages, API and playback, operations where they are wanted here, and the lab.
 func (r *role) publicRoutes(blobOrigin string) *gin.Engine {
-	e := r.newEngine(blobOrigin, allowedHosts(r.cfg.Addr, r.cfg.Hosts), r.authenticator, r.cfg.OpsFrom)
-	if signIn, ok := r.authenticator.(*access.SignIn); ok {
+	e := r.newEngine(blobOrigin, allowedHosts(r.cfg.Addr, r.cfg.Hosts), r.everyone, r.cfg.OpsFrom)
+	if signIn, ok := r.everyone.(*access.SignIn); ok {
 		signIn.Register(e)
 	}
 	r.pages.Register(e, r.board.State)
@@ -152,11 +153,7 @@ func (r *role) publicRoutes(blobOrigin string) *gin.Engine {
 // adminRoutes is what operators need: operations, metrics, profiles. People do not sign in
 // here: the way back from the issuer leads to the public listener.
 func (r *role) adminRoutes(blobOrigin string) *gin.Engine {
-	authenticator := r.authenticator
-	if signIn, ok := authenticator.(*access.SignIn); ok {
-		authenticator = signIn.Programs()
-	}
-	e := r.newEngine(blobOrigin, allowedHosts(r.cfg.AdminAddr, nil), authenticator, nil)
+	e := r.newEngine(blobOrigin, allowedHosts(r.cfg.AdminAddr, nil), r.programs, nil)
 	r.api.Register(e, httpapi.IsOps)
 	e.GET("/metrics", gin.WrapH(promhttp.HandlerFor(r.measured.registry, promhttp.HandlerOpts{})))
 	e.GET("/debug/pprof/*name", func(c *gin.Context) {

@@ -94,9 +94,6 @@ func NewSignIn(config OIDC, ended *apikeys.Store, next Authenticator) *SignIn {
 	return s
 }
 
-// Programs returns the Authenticator for requests without a session.
-func (s *SignIn) Programs() Authenticator { return s.next }
-
 type session struct {
 	ID    string `json:"i"`
 	Owner string `json:"o"`
