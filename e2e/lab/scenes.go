@@ -78,7 +78,7 @@ func (b *bench) playScene(w http.ResponseWriter, r *http.Request) {
 	if asked.Answers != nil {
 		answers = *asked.Answers
 	}
-	if err := sc.Check(answers); err != nil {
+	if err := scenes.CheckAnswers(sc, answers); err != nil {
 		fail(w, invalid("%v.", err))
 		return
 	}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstore"
-	"github.com/cutroom/cutroom/shared/scene"
 )
 
 // The variables that make this program play one actor of a scene: its name, and the
@@ -51,7 +50,7 @@ func (s *Stage) Start(actor string) *Child {
 }
 
 // mark is the kind of an event that is for the parent's program and not for people.
-const mark scene.Kind = "mark"
+const mark Kind = "mark"
 
 // relay tells what a child tells.
 func (s *Stage) relay(out io.Reader, marks chan<- string) {

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/cutroom/cutroom/shared/azstore"
-	"github.com/cutroom/cutroom/shared/scene"
 )
 
 // Names are the scenes that have a program, sorted.
@@ -16,6 +15,6 @@ func Names() []string { return slices.Sorted(maps.Keys(programs)) }
 var Granularity = granularity
 
 // RunProgram plays a program that is not listed.
-func RunProgram(ctx context.Context, cfg azstore.Config, program func(context.Context, *Stage), story []scene.Line, tell func(Event)) error {
+func RunProgram(ctx context.Context, cfg azstore.Config, program func(context.Context, *Stage), story []Line, tell func(Event)) error {
 	return run(ctx, cfg, func(s *Stage) { program(s.ctx, s) }, story, nil, tell)
 }

@@ -38,16 +38,16 @@ func (p Printer) Begin(sc scene.Scene) {
 // Print shows one event and, unless Fast, waits as long as one needs to read it.
 func (p Printer) Print(e Event) {
 	switch e.Kind {
-	case scene.Step:
+	case Step:
 		fmt.Fprintf(p.Out, "\n▸ %s\n", wrap(e.Text, "  "))
 	case Wire:
 		fmt.Fprintf(p.Out, "%6.2fs  %s → %s: %s   ← %s\n", e.Seconds, e.From, e.To, e.Text, e.Reply)
 		p.exchange(e.Wire)
-	case scene.Act:
+	case Act:
 		fmt.Fprintf(p.Out, "%6.2fs  %s %s\n", e.Seconds, e.From, e.Text)
-	case scene.Note:
+	case Note:
 		fmt.Fprintf(p.Out, "  = %s\n", wrap(e.Text, "    "))
-	case scene.Claim:
+	case Claim:
 		fmt.Fprintf(p.Out, "  %s %s\n", map[bool]string{true: "✓", false: "✗ FALSE:"}[e.Holds], wrap(e.Text, "    "))
 	case End:
 		fmt.Fprintf(p.Out, "\n%s\n", wrap(e.Text, ""))

@@ -24,19 +24,23 @@ const longest = 2 * time.Minute
 // it made a claim that did not hold: [ErrFalse]. The program that calls Run calls
 // [MaybeChild] first thing in main.
 //
-// Answers to the scene's questions may be nil; [scene.ErrAnswer] is for wrong ones.
+// Answers to the scene's questions may be nil; [ErrAnswer] is for wrong ones.
 func Run(ctx context.Context, cfg azstore.Config, name string, answers map[string]string, tell func(Event)) error {
 	program := programs[name]
 	sc, listed := scene.Find(name)
 	if program == nil || !listed {
 		return fmt.Errorf("play scene %q: %w", name, ErrUnknown)
 	}
-	if err := sc.Check(answers); err != nil {
+	if err := CheckAnswers(sc, answers); err != nil {
 		return fmt.Errorf("play scene %s: %w", name, err)
 	}
-	story := sc.Story
+	told := sc.Story
 	if len(answers) > 0 {
-		story = sc.Answered
+		told = sc.Answered
+	}
+	story, err := readLines(told)
+	if err != nil {
+		return fmt.Errorf("play scene %s: %w", name, err)
 	}
 	if err := run(ctx, cfg, program, story, answers, tell); err != nil {
 		return fmt.Errorf("play scene %s: %w", name, err)
@@ -44,7 +48,7 @@ func Run(ctx context.Context, cfg azstore.Config, name string, answers map[strin
 	return nil
 }
 
-func run(ctx context.Context, cfg azstore.Config, program func(*Stage), story []scene.Line, answers map[string]string, tell func(Event)) error {
+func run(ctx context.Context, cfg azstore.Config, program func(*Stage), story []Line, answers map[string]string, tell func(Event)) error {
 	cfg.Prefix = fmt.Sprintf("s%09x", rand.Uint64()&0xfffffffff)
 	account, err := azstore.Open(cfg)
 	if err != nil {

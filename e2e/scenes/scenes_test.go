@@ -35,7 +35,7 @@ func TestScenes(t *testing.T) {
 	for _, sc := range scene.All() {
 		t.Run(sc.Name, func(t *testing.T) {
 			done := make(chan struct{})
-			p := &play{Scene: sc, counts: map[scene.Kind]int{}}
+			p := &play{Scene: sc, counts: map[scenes.Kind]int{}}
 			playing.Go(func() {
 				defer close(done)
 				places <- struct{}{}
@@ -51,7 +51,7 @@ func TestScenes(t *testing.T) {
 				alone.Lock()
 				defer alone.Unlock()
 				playing.Wait()
-				p = &play{Scene: sc, counts: map[scene.Kind]int{}}
+				p = &play{Scene: sc, counts: map[scenes.Kind]int{}}
 				p.run(cfg)
 			}
 			p.judge(t)
@@ -64,7 +64,7 @@ type play struct {
 	scene.Scene
 	answers map[string]string
 	told    bytes.Buffer
-	counts  map[scene.Kind]int
+	counts  map[scenes.Kind]int
 	last    scenes.Event
 	cast    []string
 	settled bool // the claim that settles the guess was told
@@ -84,7 +84,7 @@ func (p *play) run(cfg azstore.Config) {
 				p.cast = append(p.cast, who)
 			}
 		}
-		p.settled = p.settled || e.Kind == scene.Claim && strings.Contains(e.Text, p.Guess.Claim)
+		p.settled = p.settled || e.Kind == scenes.Claim && strings.Contains(e.Text, p.Guess.Claim)
 		printer.Print(e)
 	})
 }
@@ -96,7 +96,7 @@ func (p *play) judge(t *testing.T) {
 	if p.gap || p.last.Kind != scenes.End || p.counts[scenes.End] != 1 {
 		t.Errorf("the events are not in order to one end, but to %+v", p.last)
 	}
-	if p.counts[scene.Step] < 2 || p.counts[scene.Claim] < 2 || p.counts[scenes.Wire] < 2 {
+	if p.counts[scenes.Step] < 2 || p.counts[scenes.Claim] < 2 || p.counts[scenes.Wire] < 2 {
 		t.Errorf("too little is told to learn from: %v", p.counts)
 	}
 	for _, who := range p.Cast {
@@ -136,7 +136,7 @@ func TestEveryAnswerOfAQuestionnaire(t *testing.T) {
 			all = next
 		}
 		if len(sc.Questions) == 0 {
-			if err := sc.Check(map[string]string{"what": "ever"}); !errors.Is(err, scene.ErrAnswer) {
+			if err := scenes.CheckAnswers(sc, map[string]string{"what": "ever"}); !errors.Is(err, scenes.ErrAnswer) {
 				t.Errorf("scene %s asks nothing, and an answer gives %v", sc.Name, err)
 			}
 			continue
@@ -144,9 +144,9 @@ func TestEveryAnswerOfAQuestionnaire(t *testing.T) {
 		asked += len(all)
 		keys := map[string]bool{}
 		for _, answers := range all {
-			p := &play{Scene: sc, answers: answers, counts: map[scene.Kind]int{}}
+			p := &play{Scene: sc, answers: answers, counts: map[scenes.Kind]int{}}
 			p.run(cfg)
-			if p.err != nil || p.counts[scene.Claim] < 2 {
+			if p.err != nil || p.counts[scenes.Claim] < 2 {
 				t.Errorf("%v: %v, %v", answers, p.err, p.counts)
 			}
 			keys[regexp.MustCompile(`PartitionKey .+?, because`).FindString(p.told.String())] = true
@@ -154,7 +154,7 @@ func TestEveryAnswerOfAQuestionnaire(t *testing.T) {
 		if len(keys) < 5 { // one fixed word, with a suffix, and for a subject: alone, together, with a suffix
 			t.Errorf("%s: %d answers lead to %v", sc.Name, len(all), keys)
 		}
-		if err := scenes.Run(t.Context(), cfg, sc.Name, map[string]string{sc.Questions[0].Name: "perhaps"}, func(scenes.Event) { t.Error("it plays") }); !errors.Is(err, scene.ErrAnswer) {
+		if err := scenes.Run(t.Context(), cfg, sc.Name, map[string]string{sc.Questions[0].Name: "perhaps"}, func(scenes.Event) { t.Error("it plays") }); !errors.Is(err, scenes.ErrAnswer) {
 			t.Errorf("an answer that is none: %v, want ErrAnswer", err)
 		}
 	}
@@ -233,7 +233,7 @@ func TestEveryListedSceneHasAProgram(t *testing.T) {
 func TestAFalseClaimEndsTheScene(t *testing.T) {
 	t.Parallel()
 	cfg := azstore.Config{ConnectionString: azuritetest.ConnectionString(t)}
-	story := []scene.Line{{Kind: scene.Claim, Text: "the moon is a queue"}, {Kind: scene.Note, Text: "so it is %d"}}
+	story := []scenes.Line{{Kind: scenes.Claim, Text: "the moon is a queue"}, {Kind: scenes.Note, Text: "so it is %d"}}
 	for _, c := range []struct {
 		name, end string
 		program   func(*scenes.Stage)

@@ -14,27 +14,26 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 
 	"github.com/cutroom/cutroom/shared/azstore"
-	"github.com/cutroom/cutroom/shared/scene"
 )
 
 // The kinds of events beside those of a story's lines.
 const (
-	Wire scene.Kind = "wire" // a request and its answer
-	End  scene.Kind = "end"  // the last event: Holds says whether all that was told was true
+	Wire Kind = "wire" // a request and its answer
+	End  Kind = "end"  // the last event: Holds says whether all that was told was true
 )
 
 // Event is one thing that is told. From and To make it an arrow of the sequence
 // diagram.
 type Event struct {
-	Number  int        `json:"number"`  // from 1
-	Seconds float64    `json:"seconds"` // since the scene began
-	Kind    scene.Kind `json:"kind"`
-	Text    string     `json:"text"`
-	From    string     `json:"from,omitempty"`  // who
-	To      string     `json:"to,omitempty"`    // to whom; equal to From for what an actor does alone
-	Reply   string     `json:"reply,omitempty"` // of a Wire event: the answer in a few words
-	Holds   bool       `json:"holds"`           // of a Claim and of the End
-	Wire    *Exchange  `json:"wire,omitempty"`
+	Number  int       `json:"number"`  // from 1
+	Seconds float64   `json:"seconds"` // since the scene began
+	Kind    Kind      `json:"kind"`
+	Text    string    `json:"text"`
+	From    string    `json:"from,omitempty"`  // who
+	To      string    `json:"to,omitempty"`    // to whom; equal to From for what an actor does alone
+	Reply   string    `json:"reply,omitempty"` // of a Wire event: the answer in a few words
+	Holds   bool      `json:"holds"`           // of a Claim and of the End
+	Wire    *Exchange `json:"wire,omitempty"`
 }
 
 // ErrFalse says that a scene made a claim that did not hold.
@@ -51,7 +50,7 @@ var (
 type Stage struct {
 	ctx     context.Context // of what the program does; connections are closed when it ends
 	cfg     azstore.Config
-	story   []scene.Line
+	story   []Line
 	answers map[string]string // to the questions of the scene, or none
 
 	mu     sync.Mutex
@@ -64,17 +63,17 @@ type Stage struct {
 // Next goes on with the story after a pause, up to the next pause or claim. The values
 // are those of the next line.
 func (s *Stage) Next(values ...any) {
-	if len(s.story) == 0 || s.story[0].Kind == scene.Claim {
+	if len(s.story) == 0 || s.story[0].Kind == Claim {
 		must(fmt.Errorf("%w: Next%q", errUnfit, values))
 	}
 	s.advance(values)
 }
 
 func (s *Stage) advance(values []any) {
-	for len(s.story) > 0 && s.story[0].Kind != scene.Claim {
+	for len(s.story) > 0 && s.story[0].Kind != Claim {
 		line := s.story[0]
 		s.story = s.story[1:]
-		if line.Kind == scene.Pause {
+		if line.Kind == Pause {
 			break
 		}
 		s.emit(Event{Kind: line.Kind, From: line.Who, To: line.Who, Text: filled(line.Text, values)})
@@ -85,12 +84,12 @@ func (s *Stage) advance(values []any) {
 // Claim tells the story's next line, which is a claim that has just been checked, and
 // goes on as Next does. A claim that does not hold ends the scene with [ErrFalse].
 func (s *Stage) Claim(holds bool, values ...any) {
-	if len(s.story) == 0 || s.story[0].Kind != scene.Claim {
+	if len(s.story) == 0 || s.story[0].Kind != Claim {
 		must(fmt.Errorf("%w: Claim%q", errUnfit, values))
 	}
 	text := filled(s.story[0].Text, values)
 	s.story = s.story[1:]
-	s.emit(Event{Kind: scene.Claim, Text: text, Holds: holds})
+	s.emit(Event{Kind: Claim, Text: text, Holds: holds})
 	if !holds {
 		must(fmt.Errorf("%w: %s", ErrFalse, text))
 	}
@@ -108,7 +107,7 @@ func filled(text string, values []any) string {
 
 // Act tells what an actor does without a request, beside the story.
 func (s *Stage) Act(program, format string, values ...any) {
-	s.emit(Event{Kind: scene.Act, From: program, To: program, Text: fmt.Sprintf(format, values...)})
+	s.emit(Event{Kind: Act, From: program, To: program, Text: fmt.Sprintf(format, values...)})
 }
 
 // emit tells one event. Events of two actors never mix.

@@ -8,7 +8,6 @@ package scene
 import (
 	"embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,26 +29,8 @@ type Scene struct {
 	// reader's own case, and Answered is told.
 	Questions []Question
 
-	Story, Answered []Line
+	Story, Answered string // what is told when it plays: package e2e/scenes reads that
 }
-
-// Line is one thing that is told.
-type Line struct {
-	Kind Kind
-	Who  string // of an Act
-	Text string // for fmt.Sprintf, where it has verbs
-}
-
-// Kind says what a line is.
-type Kind string
-
-const (
-	Step  Kind = "step"  // what is about to happen
-	Act   Kind = "act"   // something that an actor does without a request, such as being killed
-	Note  Kind = "note"  // what it means
-	Claim Kind = "claim" // a statement that is checked
-	Pause Kind = "pause" // the program does something before the story goes on
-)
 
 // Guess asks a reader what will happen. One of the scene's own claims settles it.
 type Guess struct {
@@ -72,34 +53,6 @@ type Option struct {
 	Text  string // for people
 }
 
-// ErrAnswer says that the answers are not those to a scene's questions.
-var ErrAnswer = errors.New("this does not answer the questions of the scene")
-
-// Check returns [ErrAnswer] unless answers, by question, answer none or all of the
-// questions.
-func (s Scene) Check(answers map[string]string) error {
-	if len(answers) == 0 {
-		return nil
-	}
-	for _, q := range s.Questions {
-		if !slices.ContainsFunc(q.Options, func(o Option) bool { return o.Value == answers[q.Name] }) {
-			return fmt.Errorf("%w: %s is %q, and may be %s", ErrAnswer, q.Name, answers[q.Name], q.values())
-		}
-	}
-	if len(answers) != len(s.Questions) {
-		return fmt.Errorf("%w: there are %d questions and %d answers", ErrAnswer, len(s.Questions), len(answers))
-	}
-	return nil
-}
-
-func (q Question) values() string {
-	var values []string
-	for _, o := range q.Options {
-		values = append(values, o.Value)
-	}
-	return strings.Join(values, ", ")
-}
-
 var all = readAll()
 
 // All returns every scene, in the order in which they are best watched.
@@ -120,18 +73,10 @@ func ScenesOf(row string) []Scene {
 }
 
 // A story's file has its place in the order and its name. It begins with the facts of a
-// Scene as JSON; then come the lines that are told, each on a line of its own:
-//
-//	> what is about to happen
-//	! a claim
-//	= what it means
-//	@ who: does something
-//	... here the program does something
+// Scene as JSON; then comes what is told (e2e/scenes).
 //
 //go:embed stories/*.txt
 var stories embed.FS
-
-var kinds = map[string]Kind{">": Step, "!": Claim, "=": Note, "@": Act, "...": Pause}
 
 // readAll reads the stories. A mistake in one is a mistake in this program, and panics.
 func readAll() (all []Scene) {
@@ -156,33 +101,8 @@ func readAll() (all []Scene) {
 
 func (s *Scene) read(text string) error {
 	head, story, _ := strings.Cut(text, "\n## Story\n")
-	story, answered, _ := strings.Cut(story, "\n## Answered\n")
+	s.Story, s.Answered, _ = strings.Cut(story, "\n## Answered\n")
 	facts := json.NewDecoder(strings.NewReader(head))
 	facts.DisallowUnknownFields()
-	err := facts.Decode(s)
-	if err == nil {
-		s.Story, err = readLines(story)
-	}
-	if err == nil {
-		s.Answered, err = readLines(answered)
-	}
-	return err
-}
-
-func readLines(text string) (told []Line, err error) {
-	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line == "" {
-			continue
-		}
-		begin, rest, _ := strings.Cut(line, " ")
-		one := Line{Kind: kinds[begin], Text: rest}
-		if one.Kind == Act {
-			one.Who, one.Text, _ = strings.Cut(rest, ": ")
-		}
-		if one.Kind == "" || one.Kind != Pause && one.Text == "" {
-			return nil, fmt.Errorf("a line cannot be told: %s", line)
-		}
-		told = append(told, one)
-	}
-	return told, nil
+	return facts.Decode(s)
 }

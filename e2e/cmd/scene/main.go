@@ -44,7 +44,7 @@ func run(ctx context.Context, out io.Writer, getenv func(string) string) (err er
 		question, answer, _ := strings.Cut(pair, "=")
 		answers[question] = answer
 	}
-	if err := sc.Check(answers); err != nil {
+	if err := scenes.CheckAnswers(sc, answers); err != nil {
 		return err
 	}
 	cfg, err := azstore.ConfigFromEnv(getenv, "CUTROOM")
