@@ -155,7 +155,7 @@ func withShelf(ctx context.Context, b *bench, size int, use func(*shelf) error) 
 		return err
 	}
 	defer account.CloseIdle()
-	if err := account.Ensure(ctx, nil, nil, indexTables); err != nil {
+	if err := account.Ensure(ctx, azstore.Names{Tables: indexTables}); err != nil {
 		return err
 	}
 	s := &shelf{

@@ -28,7 +28,7 @@ func through(t *testing.T, cfg Config, retry azstore.Retry) (p *Proxy, proxied, 
 	}
 	t.Cleanup(p.Close)
 	plain := azuritetest.Account(t)
-	if err := plain.Ensure(t.Context(), nil, nil, []string{"rows"}); err != nil {
+	if err := plain.Ensure(t.Context(), azstore.Names{Tables: []string{"rows"}}); err != nil {
 		t.Fatal(err)
 	}
 	a, err := azstore.Open(azstore.Config{ConnectionString: p.ConnectionString(), Prefix: plain.Prefix(), Retry: retry})

@@ -118,7 +118,7 @@ func stressKey(ctx context.Context, o Stress, r *Laboratory, key Key, bare strin
 	run := func(connection string, d time.Duration) (steps []Step, err error) {
 		// A new name each time: Azure needs a while to forget a table.
 		name := fmt.Sprintf("keys%d", time.Now().UnixMilli())
-		if err := calm.Ensure(ctx, nil, nil, []string{name}); err != nil {
+		if err := calm.Ensure(ctx, azstore.Names{Tables: []string{name}}); err != nil {
 			return nil, err
 		}
 		defer func() {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
@@ -20,7 +21,7 @@ func (s *Stage) Prepare(specs ...azq.Spec) {
 
 // Ensure creates containers and tables, without telling it.
 func (s *Stage) Ensure(containers []string, tables ...string) {
-	must(s.Account("stage").Ensure(Quiet(s.ctx), containers, nil, tables))
+	must(s.Account("stage").Ensure(Quiet(s.ctx), azstore.Names{Containers: containers, Tables: tables}))
 }
 
 // Table opens a table for an actor.

@@ -246,7 +246,7 @@ func TestAFalseClaimEndsTheScene(t *testing.T) {
 	} {
 		var end scenes.Event
 		err := scenes.RunProgram(t.Context(), cfg, func(ctx context.Context, s *scenes.Stage) {
-			if err := s.Account("liar").Ensure(ctx, nil, []string{"work"}, nil); err != nil {
+			if err := s.Account("liar").Ensure(ctx, azstore.Names{Queues: []string{"work"}}); err != nil {
 				t.Error(err)
 			}
 			c.program(s)

@@ -38,7 +38,7 @@ func main() {
 }
 
 func run(ctx context.Context, account *azstore.Account, out io.Writer) error {
-	if err := account.Ensure(ctx, nil, nil, []string{"dualrowkeys"}); err != nil {
+	if err := account.Ensure(ctx, azstore.Names{Tables: []string{"dualrowkeys"}}); err != nil {
 		return err
 	}
 	orders, customer := tablestore.New(account, "dualrowkeys"), rand.Text()

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
@@ -27,7 +28,7 @@ func TestOrdersAreListedByDay(t *testing.T) {
 func TestAnOrderHasTwoRows(t *testing.T) {
 	t.Parallel()
 	account := azuritetest.Account(t)
-	if err := account.Ensure(t.Context(), nil, nil, []string{"dualrowkeys"}); err != nil {
+	if err := account.Ensure(t.Context(), azstore.Names{Tables: []string{"dualrowkeys"}}); err != nil {
 		t.Fatal(err)
 	}
 	orders, o := tablestore.New(account, "dualrowkeys"), order{"Ada", "ink", "2026-12-01"}

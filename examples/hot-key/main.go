@@ -40,7 +40,7 @@ func main() {
 }
 
 func run(ctx context.Context, account *azstore.Account, out io.Writer) error {
-	if err := account.Ensure(ctx, nil, nil, []string{"hotkey"}); err != nil {
+	if err := account.Ensure(ctx, azstore.Names{Tables: []string{"hotkey"}}); err != nil {
 		return err
 	}
 	clicks, page := tablestore.New(account, "hotkey"), rand.Text()

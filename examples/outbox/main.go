@@ -35,7 +35,7 @@ func run(ctx context.Context, account *azstore.Account, out io.Writer) error {
 	defer stop()
 	orders, shop := tablestore.New(account, "outbox"), rand.Text()
 	client := azq.Open(account, azq.Options{Queues: []azq.Spec{{Name: "outbox"}}})
-	if err := errors.Join(client.Ensure(ctx), account.Ensure(ctx, nil, nil, []string{"outbox"})); err != nil {
+	if err := errors.Join(client.Ensure(ctx), account.Ensure(ctx, azstore.Names{Tables: []string{"outbox"}})); err != nil {
 		return err
 	}
 	if err := place(ctx, orders, placed{shop, "7"}); err != nil {

@@ -38,7 +38,7 @@ func TestOrderAndMessageCannotPart(t *testing.T) {
 		for at, died := 0, true; died; at++ {
 			account := azuritetest.Account(t)
 			orders, client := open(account)
-			err := errors.Join(client.Ensure(t.Context()), account.Ensure(t.Context(), nil, nil, []string{"outbox"}))
+			err := errors.Join(client.Ensure(t.Context()), account.Ensure(t.Context(), azstore.Names{Tables: []string{"outbox"}}))
 			if err != nil {
 				t.Fatal(err)
 			}

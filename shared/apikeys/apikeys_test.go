@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 )
 
@@ -15,7 +16,7 @@ func TestMain(m *testing.M) { azuritetest.Main(m) }
 func TestKeysAreFoundByTheirText(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), nil, nil, []string{Table}); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Tables: []string{Table}}); err != nil {
 		t.Fatal(err)
 	}
 	s := New(a)
@@ -73,7 +74,7 @@ func FuzzIDOf(f *testing.F) {
 func TestSessionsEnd(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), nil, nil, []string{Table}); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Tables: []string{Table}}); err != nil {
 		t.Fatal(err)
 	}
 	s, now := New(a), time.Now()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/audit"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
@@ -18,7 +19,7 @@ func TestMain(m *testing.M) { azuritetest.Main(m) }
 func TestTrail(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), nil, nil, []string{audit.Table}); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Tables: []string{audit.Table}}); err != nil {
 		t.Fatal(err)
 	}
 	trail, table := audit.New(a), tablestore.New(a, audit.Table)

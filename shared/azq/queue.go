@@ -244,7 +244,7 @@ func (q *Queue) Clear(ctx context.Context) error {
 
 // Create makes the queue and what else it needs, if missing.
 func (q *Queue) Create(ctx context.Context) error {
-	return q.account.Ensure(ctx, containers, []string{q.spec.Name, PoisonName(q.spec.Base())}, tables)
+	return q.account.Ensure(ctx, azstore.Names{Containers: containers, Queues: []string{q.spec.Name, PoisonName(q.spec.Base())}, Tables: tables})
 }
 
 // Delete removes the queue and its poison queue, if they exist. For 30 s or more Azure refuses

@@ -63,7 +63,7 @@ func (qs *queues) Ensure(ctx context.Context) error {
 	missing := slices.DeleteFunc(namesOf(qs.specs), func(name string) bool {
 		return slices.Contains(there, qs.account.Name(name))
 	})
-	err = qs.account.Ensure(ctx, containers, missing, tables)
+	err = qs.account.Ensure(ctx, azstore.Names{Containers: containers, Queues: missing, Tables: tables})
 	qs.ensured.Store(err == nil)
 	return err
 }

@@ -195,7 +195,7 @@ func TestOutageOfEachServiceBuriesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			good := azuritetest.Account(t)
-			if err := good.Ensure(t.Context(), []string{"media"}, nil, nil); err != nil {
+			if err := good.Ensure(t.Context(), azstore.Names{Containers: []string{"media"}}); err != nil {
 				t.Fatal(err)
 			}
 			var away atomic.Bool

@@ -42,7 +42,7 @@ func TestEnsureMayBeRepeated(t *testing.T) {
 	}}
 	a := azuritetest.AccountWith(t, func(c *azstore.Config) { c.Transport, c.Retry = faults, quick })
 	for range 2 {
-		if err := a.Ensure(t.Context(), []string{"media"}, []string{"probe"}, []string{"videos"}); err != nil {
+		if err := a.Ensure(t.Context(), azstore.Names{Containers: []string{"media"}, Queues: []string{"probe"}, Tables: []string{"videos"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -58,7 +58,7 @@ func TestEnsureMayBeRepeated(t *testing.T) {
 func TestDescribe(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), []string{"box"}, []string{"queue"}, []string{"rows"}); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Containers: []string{"box"}, Queues: []string{"queue"}, Tables: []string{"rows"}}); err != nil {
 		t.Fatal(err)
 	}
 	_, noBlob := a.Container("box").NewBlobClient("nothing").GetProperties(t.Context(), nil)
@@ -111,7 +111,7 @@ func TestLostRepliesOfQueues(t *testing.T) {
 		return inject.None
 	}}
 	a := azuritetest.AccountWith(t, func(c *azstore.Config) { c.Transport, c.Retry = faults, quick })
-	if err := a.Ensure(t.Context(), nil, []string{"q"}, nil); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Queues: []string{"q"}}); err != nil {
 		t.Fatal(err)
 	}
 	q := a.Queue("q")
@@ -189,7 +189,7 @@ func fetch(t *testing.T, method, address, body string) (int, string) {
 func TestSignedURLs(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), []string{"box"}, nil, nil); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Containers: []string{"box"}}); err != nil {
 		t.Fatal(err)
 	}
 	putBlob(t, a, "content")
@@ -295,7 +295,7 @@ func (f transportFunc) Do(r *http.Request) (*http.Response, error) { return f(r)
 func TestEnsureCORS(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), []string{"box"}, nil, nil); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Containers: []string{"box"}}); err != nil {
 		t.Fatal(err)
 	}
 	const page, other = "http://127.0.0.1:8080", "http://127.0.0.1:8081"

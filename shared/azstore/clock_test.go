@@ -33,7 +33,7 @@ func TestLocalTime(t *testing.T) {
 			if got := a.LocalTime(now); !got.Equal(now) {
 				t.Errorf("before any reply: %v", got.Sub(now))
 			}
-			if err := a.Ensure(t.Context(), nil, []string{"some"}, nil); err != nil {
+			if err := a.Ensure(t.Context(), azstore.Names{Queues: []string{"some"}}); err != nil {
 				t.Fatal(err)
 			}
 			if off := a.LocalTime(now.Add(ahead)).Sub(now).Abs(); off > 3*time.Second {

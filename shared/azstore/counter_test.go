@@ -22,7 +22,7 @@ import (
 func TestCounterCountsByKind(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), []string{"box"}, []string{"line"}, []string{"rows"}); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Containers: []string{"box"}, Queues: []string{"line"}, Tables: []string{"rows"}}); err != nil {
 		t.Fatal(err)
 	}
 	content := bytes.Repeat([]byte("x"), 5000)
@@ -138,7 +138,7 @@ func useTable(ctx context.Context, table *tablestore.Table) error {
 func TestCounterCountsEveryTry(t *testing.T) {
 	t.Parallel()
 	same := azuritetest.Account(t)
-	if err := same.Ensure(t.Context(), nil, nil, []string{"rows"}); err != nil {
+	if err := same.Ensure(t.Context(), azstore.Names{Tables: []string{"rows"}}); err != nil {
 		t.Fatal(err)
 	}
 	faults := &inject.Transport{Choose: inject.Once(inject.ServerBusy, 1, func(r *http.Request) bool { return r.Method == http.MethodGet })}

@@ -17,25 +17,27 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
 )
 
-// Ensure creates the containers, queues and tables, given by base name, that
-// are missing. Safe to repeat and to run in several processes at once.
+// Names are base names of what a program keeps in its account.
+type Names struct{ Containers, Queues, Tables []string }
+
+// Ensure creates what is missing. Safe to repeat and to run in several processes at once.
 //
 // A name that was just deleted cannot be created for 30 s or more on Azure
 // (…BeingDeleted, 409); that error is returned.
-func (a *Account) Ensure(ctx context.Context, containers, queues, tables []string) error {
+func (a *Account) Ensure(ctx context.Context, names Names) error {
 	var errs []error
-	for _, base := range containers {
+	for _, base := range names.Containers {
 		if _, err := a.Container(base).Create(ctx, nil); err != nil && !HasCode(err, bloberror.ContainerAlreadyExists) {
 			errs = append(errs, fmt.Errorf("create container %s: %w", a.Name(base), err))
 		}
 	}
-	for _, base := range queues {
+	for _, base := range names.Queues {
 		// The service answers 409 only when the metadata differ, which are not ours.
 		if _, err := a.Queue(base).Create(ctx, nil); err != nil && !HasCode(err, queueerror.QueueAlreadyExists) {
 			errs = append(errs, fmt.Errorf("create queue %s: %w", a.Name(base), err))
 		}
 	}
-	for _, base := range tables {
+	for _, base := range names.Tables {
 		if _, err := a.Table(base).CreateTable(ctx, nil); err != nil && !HasCode(err, aztables.TableAlreadyExists) {
 			errs = append(errs, fmt.Errorf("create table %s: %w", a.Name(base), err))
 		}

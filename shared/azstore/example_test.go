@@ -43,7 +43,7 @@ func ExampleConfigFromEnv() {
 // What work costs is counted below its context: every try, by the kinds of a price list.
 func ExampleWithCounter() {
 	ctx, account := context.Background(), azuritetest.Example()
-	if err := account.Ensure(ctx, nil, nil, []string{"letters"}); err != nil {
+	if err := account.Ensure(ctx, azstore.Names{Tables: []string{"letters"}}); err != nil {
 		panic(err)
 	}
 	letters := tablestore.New(account, "letters")

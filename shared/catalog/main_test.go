@@ -26,7 +26,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	account := azuritetest.Account(t)
-	if err := account.Ensure(t.Context(), nil, nil, []string{CatalogTable, RecentTable}); err != nil {
+	if err := account.Ensure(t.Context(), azstore.Names{Tables: []string{CatalogTable, RecentTable}}); err != nil {
 		t.Fatal(err)
 	}
 	return &world{Catalog: New(account), account: account}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/duplicates"
 	"github.com/cutroom/cutroom/shared/video"
@@ -16,7 +17,7 @@ func TestMain(m *testing.M) { azuritetest.Main(m) }
 func TestTheFirstOneStaysFirstWhileItLives(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), nil, nil, []string{duplicates.Table}); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Tables: []string{duplicates.Table}}); err != nil {
 		t.Fatal(err)
 	}
 	x := duplicates.New(a)
@@ -61,7 +62,7 @@ func TestTheFirstOneStaysFirstWhileItLives(t *testing.T) {
 func TestOneIsFirst(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), nil, nil, []string{duplicates.Table}); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Tables: []string{duplicates.Table}}); err != nil {
 		t.Fatal(err)
 	}
 	x := duplicates.New(a)

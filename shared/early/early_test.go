@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/sourceparts"
@@ -56,7 +57,7 @@ func (*bench) Waiting(context.Context, string) (bool, error) { return true, nil 
 func setup(t *testing.T) *bench {
 	t.Helper()
 	account := azuritetest.Account(t)
-	if err := account.Ensure(t.Context(), []string{video.SourcesContainer}, nil, videostore.Tables); err != nil {
+	if err := account.Ensure(t.Context(), azstore.Names{Containers: []string{video.SourcesContainer}, Tables: videostore.Tables}); err != nil {
 		t.Fatal(err)
 	}
 	b := &bench{T: t, id: video.NewID()}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/sourceparts"
@@ -30,7 +31,7 @@ type sent struct {
 func newSent(t *testing.T) *sent {
 	t.Helper()
 	account := azuritetest.Account(t)
-	if err := account.Ensure(t.Context(), []string{video.SourcesContainer}, nil, nil); err != nil {
+	if err := account.Ensure(t.Context(), azstore.Names{Containers: []string{video.SourcesContainer}}); err != nil {
 		t.Fatal(err)
 	}
 	s := &sent{T: t, content: make([]byte, 550)}

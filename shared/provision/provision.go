@@ -47,7 +47,7 @@ func Ensure(ctx context.Context, account *azstore.Account, queues *azq.Client) e
 	if err := queues.Ensure(ctx); err != nil {
 		return err
 	}
-	return account.Ensure(ctx, Containers, nil, Tables)
+	return account.Ensure(ctx, azstore.Names{Containers: Containers, Tables: Tables})
 }
 
 // A role assignment on Azure counts some minutes after it was made, so a role that is

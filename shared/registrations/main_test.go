@@ -40,7 +40,7 @@ func newCalmRace(t *testing.T) *race {
 
 func openRace(t *testing.T, account *azstore.Account) *race {
 	t.Helper()
-	if err := account.Ensure(t.Context(), nil, nil, []string{Table}); err != nil {
+	if err := account.Ensure(t.Context(), azstore.Names{Tables: []string{Table}}); err != nil {
 		t.Fatal(err)
 	}
 	return &race{Store: New(account), t: t, account: account}

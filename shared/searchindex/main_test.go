@@ -29,7 +29,7 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	account := azuritetest.Account(t)
-	if err := account.Ensure(t.Context(), nil, nil, Tables); err != nil {
+	if err := account.Ensure(t.Context(), azstore.Names{Tables: Tables}); err != nil {
 		t.Fatal(err)
 	}
 	return &world{Index: New(account), account: account}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/sourceparts"
@@ -18,7 +19,7 @@ func TestMain(m *testing.M) { azuritetest.Main(m) }
 func open(t *testing.T) *blobstore.Store {
 	t.Helper()
 	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), []string{video.SourcesContainer}, nil, nil); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Containers: []string{video.SourcesContainer}}); err != nil {
 		t.Fatal(err)
 	}
 	return blobstore.New(a)

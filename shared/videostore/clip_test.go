@@ -415,7 +415,7 @@ func meanwhile(t *testing.T, begin func(*videostore.Store, *outgoing) video.ID, 
 		return azuritetest.AccountWith(t, func(c *azstore.Config) { c.Prefix, c.Transport = prefix, transport })
 	}
 	a := account(nil)
-	if err := a.Ensure(t.Context(), nil, nil, videostore.Tables); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Tables: videostore.Tables}); err != nil {
 		t.Fatal(err)
 	}
 	out := &outgoing{}

@@ -109,7 +109,7 @@ func TestAStepRemembersItsAttempts(t *testing.T) {
 func TestAHistoryIsBounded(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), nil, nil, videostore.Tables); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Tables: videostore.Tables}); err != nil {
 		t.Fatal(err)
 	}
 	s := videostore.New(a, &outgoing{})
@@ -146,7 +146,7 @@ func TestABrokenHistoryFailsNoStep(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := azuritetest.Account(t)
-			if err := a.Ensure(t.Context(), nil, nil, videostore.Tables); err != nil {
+			if err := a.Ensure(t.Context(), azstore.Names{Tables: videostore.Tables}); err != nil {
 				t.Fatal(err)
 			}
 			s, table := videostore.New(a, &outgoing{}), tablestore.New(a, videostore.VideosTable)

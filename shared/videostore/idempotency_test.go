@@ -44,7 +44,7 @@ func rows(t *testing.T, a *azstore.Account, table string) (n int) {
 func keyed(t *testing.T, before func(*http.Request) inject.Fault) (a *azstore.Account, calm, disturbed *videostore.Store) {
 	t.Helper()
 	a = azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), nil, nil, videostore.Tables); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Tables: videostore.Tables}); err != nil {
 		t.Fatal(err)
 	}
 	return a, videostore.New(a, &outgoing{}), videostore.New(azuritetest.FaultyAccount(t, a, before), &outgoing{})

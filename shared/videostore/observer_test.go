@@ -75,7 +75,7 @@ func observed(t *testing.T, lose bool) (*videostore.Store, *outgoing, *[]string)
 			return inject.LostReply
 		}}
 	})
-	if err := a.Ensure(t.Context(), nil, nil, videostore.Tables); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Tables: videostore.Tables}); err != nil {
 		t.Fatal(err)
 	}
 	out, told := &outgoing{}, &[]string{}

@@ -46,7 +46,7 @@ func ledgerOf(t *testing.T, a *azstore.Account, owner string) (sums tablestore.E
 func opened(t *testing.T) *azstore.Account {
 	t.Helper()
 	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), nil, nil, videostore.Tables); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Tables: videostore.Tables}); err != nil {
 		t.Fatal(err)
 	}
 	return a

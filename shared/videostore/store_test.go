@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/playlist"
@@ -83,7 +84,7 @@ func (o *outgoing) takeItems() []azq.Item {
 func setup(t *testing.T) (*videostore.Store, *outgoing) {
 	t.Helper()
 	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), nil, nil, videostore.Tables); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Tables: videostore.Tables}); err != nil {
 		t.Fatal(err)
 	}
 	out := &outgoing{}
@@ -282,7 +283,7 @@ func TestDeletedVideoCannotComeBack(t *testing.T) {
 func TestDeletingWhatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), nil, nil, append([]string{tablestore.UnreadableTable}, videostore.Tables...)); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Tables: append([]string{tablestore.UnreadableTable}, videostore.Tables...)}); err != nil {
 		t.Fatal(err)
 	}
 	out := &outgoing{}
@@ -628,7 +629,7 @@ func TestRetryKeepsFinishedChunks(t *testing.T) {
 func TestPlansKnownAreBounded(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), nil, nil, []string{videostore.VideosTable}); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Tables: []string{videostore.VideosTable}}); err != nil {
 		t.Fatal(err)
 	}
 	id := video.NewID()

@@ -30,7 +30,7 @@ type opener func(faults *inject.Transport, retry azstore.Retry) *Counter
 func open(t *testing.T) (c *Counter, faulty opener) {
 	t.Helper()
 	account := azuritetest.Account(t)
-	if err := account.Ensure(t.Context(), nil, nil, []string{Table}); err != nil {
+	if err := account.Ensure(t.Context(), azstore.Names{Tables: []string{Table}}); err != nil {
 		t.Fatal(err)
 	}
 	return New(account), func(faults *inject.Transport, retry azstore.Retry) *Counter {

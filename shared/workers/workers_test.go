@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/workers"
@@ -18,7 +19,7 @@ func TestMain(m *testing.M) { azuritetest.Main(m) }
 func TestUnreadableRowsHideNobody(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), nil, nil, []string{workers.Table, tablestore.UnreadableTable}); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Tables: []string{workers.Table, tablestore.UnreadableTable}}); err != nil {
 		t.Fatal(err)
 	}
 	register, table := workers.New(a), tablestore.New(a, workers.Table)

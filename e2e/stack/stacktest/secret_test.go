@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/cutroom/cutroom/shared/apikeys"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 )
 
@@ -15,7 +16,7 @@ func TestMain(m *testing.M) { azuritetest.Main(m) }
 func TestSecretsAreKnown(t *testing.T) {
 	t.Parallel()
 	account := azuritetest.Account(t)
-	if err := account.Ensure(t.Context(), nil, nil, []string{apikeys.Table}); err != nil {
+	if err := account.Ensure(t.Context(), azstore.Names{Tables: []string{apikeys.Table}}); err != nil {
 		t.Fatal(err)
 	}
 	_, key, err := apikeys.New(account).Create(t.Context(), apikeys.Key{Name: "x", Owner: "y", Role: "viewer"})

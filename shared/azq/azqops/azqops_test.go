@@ -204,7 +204,7 @@ func TestDiscover(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
 	azqtest.Open(t, a, mail, azq.Spec{Name: "mail-7"}, azq.Spec{Name: "plain"})
-	if err := a.Ensure(t.Context(), nil, []string{"foreign", "foreign-1", "gone-poison"}, nil); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Queues: []string{"foreign", "foreign-1", "gone-poison"}}); err != nil {
 		t.Fatal(err)
 	}
 	specs, err := azq.Discover(t.Context(), a)
@@ -226,7 +226,7 @@ func TestDiscover(t *testing.T) {
 func TestForeignQueuesAreOperated(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), nil, []string{"foreign"}, nil); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Queues: []string{"foreign"}}); err != nil {
 		t.Fatal(err)
 	}
 	desk := discover(t, a)

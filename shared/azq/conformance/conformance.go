@@ -95,7 +95,7 @@ func Check(ctx context.Context, account *azstore.Account, connection string, w W
 	w.Patience = max(cmp.Or(w.Patience, 30*time.Second), 3*w.Visibility)
 	w.Env = append(slices.Clone(w.Env), "AZURE_STORAGE_CONNECTION_STRING="+connection, "AZQ_PREFIX="+account.Prefix())
 	tables := []string{azq.PoisonTable}
-	if err := account.Ensure(ctx, []string{azq.ClaimsContainer, azq.ControlContainer}, nil, tables); err != nil {
+	if err := account.Ensure(ctx, azstore.Names{Containers: []string{azq.ClaimsContainer, azq.ControlContainer}, Tables: tables}); err != nil {
 		return nil, fmt.Errorf("conformance: %w", err)
 	}
 	c := &check{account: account, worker: w, broken: map[string][]string{}}
@@ -157,7 +157,7 @@ func (c *check) play(ctx context.Context, play scene) {
 		check: c, ctx: ctx, queueName: play.name, lease: c.worker.Visibility, limit: maxFailures,
 		queue: c.account.Queue(play.name), poison: c.account.Queue(azq.PoisonName(play.name)),
 	}
-	s.failed(c.account.Ensure(ctx, nil, []string{play.name, azq.PoisonName(play.name)}, nil))
+	s.failed(c.account.Ensure(ctx, azstore.Names{Queues: []string{play.name, azq.PoisonName(play.name)}}))
 	play.run(s)
 	s.kill()
 	for _, queue := range []*azqueue.QueueClient{s.queue, s.poison} {

@@ -58,7 +58,7 @@ func TestDataSurvivesStop(t *testing.T) {
 		<-s.Exited()
 	}
 	visit(func(a *azstore.Account) {
-		if err := a.Ensure(t.Context(), []string{"box"}, []string{"queue"}, []string{"rows"}); err != nil {
+		if err := a.Ensure(t.Context(), azstore.Names{Containers: []string{"box"}, Queues: []string{"queue"}, Tables: []string{"rows"}}); err != nil {
 			t.Fatal(err)
 		}
 	})

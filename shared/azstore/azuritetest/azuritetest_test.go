@@ -15,7 +15,7 @@ func TestCleanLeavesOthersAlone(t *testing.T) {
 	t.Parallel()
 	mine, other := azuritetest.Account(t), azuritetest.Account(t)
 	for _, a := range []*azstore.Account{mine, other} {
-		if err := a.Ensure(t.Context(), []string{"media"}, []string{"probe"}, []string{"videos"}); err != nil {
+		if err := a.Ensure(t.Context(), azstore.Names{Containers: []string{"media"}, Queues: []string{"probe"}, Tables: []string{"videos"}}); err != nil {
 			t.Fatal(err)
 		}
 	}

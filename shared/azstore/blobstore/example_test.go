@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 )
@@ -13,7 +14,7 @@ import (
 // scans is an empty container on the emulator.
 func scans() *blobstore.Store {
 	account := azuritetest.Example()
-	if err := account.Ensure(context.Background(), []string{"scans"}, nil, nil); err != nil {
+	if err := account.Ensure(context.Background(), azstore.Names{Containers: []string{"scans"}}); err != nil {
 		panic(err)
 	}
 	return blobstore.New(account)

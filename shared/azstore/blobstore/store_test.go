@@ -34,7 +34,7 @@ const box = "media"
 func open(t *testing.T, change func(*azstore.Config)) *blobstore.Store {
 	t.Helper()
 	a := azuritetest.AccountWith(t, change)
-	if err := a.Ensure(t.Context(), []string{box}, nil, nil); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Containers: []string{box}}); err != nil {
 		t.Fatal(err)
 	}
 	return blobstore.New(a)
@@ -52,7 +52,7 @@ func noise(size int) []byte {
 func TestPutAndGet(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.AccountWith(t, plain)
-	if err := a.Ensure(t.Context(), []string{box}, nil, nil); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Containers: []string{box}}); err != nil {
 		t.Fatal(err)
 	}
 	s := blobstore.New(a)
@@ -168,7 +168,7 @@ func TestPutFileAgain(t *testing.T) {
 func TestDeletePrefixRemovesStagedBlocksToo(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.AccountWith(t, plain)
-	if err := a.Ensure(t.Context(), []string{box}, nil, nil); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Containers: []string{box}}); err != nil {
 		t.Fatal(err)
 	}
 	s := blobstore.New(a)

@@ -40,7 +40,7 @@ func BenchmarkWay(b *testing.B) {
 		b.Cleanup(account.CloseIdle)
 		ways = append(ways, account)
 	}
-	if err := ways[0].Ensure(b.Context(), []string{"things"}, []string{"things"}, []string{"things"}); err != nil {
+	if err := ways[0].Ensure(b.Context(), azstore.Names{Containers: []string{"things"}, Queues: []string{"things"}, Tables: []string{"things"}}); err != nil {
 		b.Fatal(err)
 	}
 	for _, work := range works {

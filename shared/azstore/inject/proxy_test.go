@@ -49,7 +49,7 @@ func behindProxy(t *testing.T) (direct *azstore.Account, p *inject.Proxy, throug
 		t.Fatal(err)
 	}
 	t.Cleanup(through.CloseIdle)
-	if err := direct.Ensure(t.Context(), []string{"things"}, nil, []string{"things"}); err != nil {
+	if err := direct.Ensure(t.Context(), azstore.Names{Containers: []string{"things"}, Tables: []string{"things"}}); err != nil {
 		t.Fatal(err)
 	}
 	return direct, p, through
@@ -198,7 +198,7 @@ func TestRepeatSendsAMessageAgain(t *testing.T) {
 	}
 	t.Parallel()
 	direct, p, account := behindProxy(t)
-	if err := direct.Ensure(t.Context(), nil, []string{"things"}, nil); err != nil {
+	if err := direct.Ensure(t.Context(), azstore.Names{Queues: []string{"things"}}); err != nil {
 		t.Fatal(err)
 	}
 	var told []string

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/rowstream"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
@@ -12,7 +13,7 @@ import (
 // A list that three partitions share is read as one, in the order of the RowKeys.
 func ExampleUnion() {
 	ctx, account := context.Background(), azuritetest.Example()
-	if err := account.Ensure(ctx, nil, nil, []string{"letters"}); err != nil {
+	if err := account.Ensure(ctx, azstore.Names{Tables: []string{"letters"}}); err != nil {
 		panic(err)
 	}
 	table, letters := tablestore.New(account, "letters"), rowstream.Union[string]{}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
@@ -18,7 +19,7 @@ type letter struct {
 // letters is an empty table on the emulator.
 func letters() *tablestore.Table {
 	account := azuritetest.Example()
-	if err := account.Ensure(context.Background(), nil, nil, []string{"letters"}); err != nil {
+	if err := account.Ensure(context.Background(), azstore.Names{Tables: []string{"letters"}}); err != nil {
 		panic(err)
 	}
 	return tablestore.New(account, "letters")

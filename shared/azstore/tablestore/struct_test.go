@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
@@ -38,7 +39,7 @@ type everything struct {
 func TestStructsComeBack(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), nil, nil, []string{"structs"}); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Tables: []string{"structs"}}); err != nil {
 		t.Fatal(err)
 	}
 	table := tablestore.New(a, "structs")
@@ -74,7 +75,7 @@ func TestStructsComeBack(t *testing.T) {
 func TestStructsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), nil, nil, []string{"structs"}); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Tables: []string{"structs"}}); err != nil {
 		t.Fatal(err)
 	}
 	table := tablestore.New(a, "structs")

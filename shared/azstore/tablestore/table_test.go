@@ -37,7 +37,7 @@ func open(t *testing.T, transport interface {
 		}
 	}
 	a := azuritetest.AccountWith(t, cfg)
-	if err := a.Ensure(t.Context(), nil, nil, []string{"rows"}); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Tables: []string{"rows"}}); err != nil {
 		t.Fatal(err)
 	}
 	return tablestore.New(a, "rows")

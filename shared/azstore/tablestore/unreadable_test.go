@@ -55,7 +55,7 @@ func TestUnreadableRows(t *testing.T) {
 			}
 		}
 	})
-	if err := a.Ensure(t.Context(), nil, nil, []string{"rows", tablestore.UnreadableTable}); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Tables: []string{"rows", tablestore.UnreadableTable}}); err != nil {
 		t.Fatal(err)
 	}
 	table, unreadable := tablestore.New(a, "rows"), tablestore.OpenUnreadable(a)
@@ -166,7 +166,7 @@ func TestUnreadableRows(t *testing.T) {
 func TestUnreadableWithoutItsTable(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), nil, nil, []string{"rows"}); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Tables: []string{"rows"}}); err != nil {
 		t.Fatal(err)
 	}
 	table := tablestore.New(a, "rows")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workers"
@@ -23,7 +24,7 @@ func open(t *testing.T) *Board {
 	if err := queues.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := account.Ensure(t.Context(), nil, nil, []string{workers.Table}); err != nil {
+	if err := account.Ensure(t.Context(), azstore.Names{Tables: []string{workers.Table}}); err != nil {
 		t.Fatal(err)
 	}
 	b := New(Parts{Queues: queues, Workers: workers.New(account), Scale: &scaling.Window{Settings: scaling.Settings{Floor: 1, Ceiling: 1}}, Title: func(context.Context, video.ID) (string, error) { return "", nil }})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azq/azqtest"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workers"
@@ -35,7 +36,7 @@ func TestQueuesAreSeenWhole(t *testing.T) {
 	account := azuritetest.Account(t)
 	queues := azqtest.Open(t, account, azq.Spec{Name: "jobs", Pool: "heavy", Laned: true, Kinds: []string{"work"}, Typical: 4 * time.Second, Visibility: time.Hour})
 	register := workers.New(account)
-	if err := account.Ensure(t.Context(), nil, nil, []string{workers.Table}); err != nil {
+	if err := account.Ensure(t.Context(), azstore.Names{Tables: []string{workers.Table}}); err != nil {
 		t.Fatal(err)
 	}
 	send := func(queue string, n int) {
@@ -84,7 +85,7 @@ func TestNobodyLives(t *testing.T) {
 	t.Parallel()
 	account := azuritetest.Account(t)
 	queues := azqtest.Open(t, account, azq.Spec{Name: "jobs", Pool: "heavy", Kinds: []string{"work"}})
-	if err := account.Ensure(t.Context(), nil, nil, []string{workers.Table}); err != nil {
+	if err := account.Ensure(t.Context(), azstore.Names{Tables: []string{workers.Table}}); err != nil {
 		t.Fatal(err)
 	}
 	if d := scale(t, queues, workers.New(account)); d.Wanted != 1 || d.Workers != 0 || d.Slots["heavy"] != 9 {

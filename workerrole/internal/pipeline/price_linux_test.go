@@ -75,7 +75,7 @@ func newPriced(b *testing.B) priced {
 		[]string{"-c:v", "libx264", "-preset", "veryfast", "-b:v", "4M", "-pix_fmt", "yuv420p", "-g", "90", "-c:a", "aac", "-movflags", "+faststart", path})
 	p := priced{seen: new(downloads)}
 	account := azuritetest.AccountWith(b, func(cfg *azstore.Config) { cfg.Transport = p.seen })
-	must(account.Ensure(b.Context(), []string{video.SourcesContainer}, nil, nil))
+	must(account.Ensure(b.Context(), azstore.Names{Containers: []string{video.SourcesContainer}}))
 	p.blobs = blobstore.New(account)
 	_, err := p.blobs.PutFile(b.Context(), video.SourcesContainer, "x/source", path, "")
 	must(err)

@@ -66,7 +66,7 @@ func opened(t testing.TB, ctx context.Context, blobs *blobstore.Store, from vide
 func TestReplacedSourceIsRefused(t *testing.T) {
 	t.Parallel()
 	account := azuritetest.Account(t)
-	if err := account.Ensure(t.Context(), []string{video.SourcesContainer}, nil, nil); err != nil {
+	if err := account.Ensure(t.Context(), azstore.Names{Containers: []string{video.SourcesContainer}}); err != nil {
 		t.Fatal(err)
 	}
 	held, err := sandbox.Open(sandbox.Try)
@@ -132,7 +132,7 @@ func sourceOf(t *testing.T, size int) (content []byte, url string, seen *downloa
 	t.Helper()
 	seen = new(downloads)
 	account := azuritetest.AccountWith(t, func(cfg *azstore.Config) { cfg.Transport = seen })
-	if err := account.Ensure(t.Context(), []string{video.SourcesContainer}, nil, nil); err != nil {
+	if err := account.Ensure(t.Context(), azstore.Names{Containers: []string{video.SourcesContainer}}); err != nil {
 		t.Fatal(err)
 	}
 	content = make([]byte, size)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -25,7 +26,7 @@ func (mute) Waiting(context.Context, string) (bool, error)                   { r
 func TestAStepOfAVideoThatWentMeanwhileStopsAtOnce(t *testing.T) {
 	t.Parallel()
 	account := azuritetest.Account(t)
-	if err := account.Ensure(t.Context(), nil, nil, videostore.Tables); err != nil {
+	if err := account.Ensure(t.Context(), azstore.Names{Tables: videostore.Tables}); err != nil {
 		t.Fatal(err)
 	}
 	videos := videostore.New(account, mute{})

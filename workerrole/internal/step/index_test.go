@@ -183,7 +183,7 @@ func TestAVideoIsHiddenThoughAnIndexIsBusy(t *testing.T) {
 func newHistory(t *testing.T, seed uint64) *history {
 	t.Helper()
 	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), provision.Containers, nil, provision.Tables); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Containers: provision.Containers, Tables: provision.Tables}); err != nil {
 		t.Fatal(err)
 	}
 	h := &history{T: t, rand: rand.New(rand.NewPCG(seed, 3)), account: a, box: &mailbox{}, die: &atomic.Int64{}}
@@ -456,7 +456,7 @@ func (h *history) compareAnswers() {
 func (h *history) compareRows() {
 	h.Helper()
 	fresh := azuritetest.Account(h.T)
-	if err := fresh.Ensure(h.Context(), nil, nil, provision.Tables); err != nil {
+	if err := fresh.Ensure(h.Context(), azstore.Names{Tables: provision.Tables}); err != nil {
 		h.Fatal(err)
 	}
 	var videos []video.Video

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/inject"
@@ -19,7 +20,7 @@ import (
 func TestPurgeWaitsForImmutableBlobs(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), provision.Containers, nil, provision.Tables); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Containers: provision.Containers, Tables: provision.Tables}); err != nil {
 		t.Fatal(err)
 	}
 	box := &mailbox{}

@@ -59,8 +59,7 @@ func setup(t *testing.T) *bench {
 	if err := b.queues.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Ensure(t.Context(), []string{video.MediaContainer, video.SourcesContainer}, nil,
-		videostore.Tables); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Containers: []string{video.MediaContainer, video.SourcesContainer}, Tables: videostore.Tables}); err != nil {
 		t.Fatal(err)
 	}
 	b.videos = videostore.New(a, b.queues)
@@ -759,7 +758,7 @@ func TestHeartbeatsOfIdleWorkersAreRare(t *testing.T) {
 	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	account := azuritetest.Account(t)
-	if err := account.Ensure(t.Context(), nil, nil, []string{workers.Table}); err != nil {
+	if err := account.Ensure(t.Context(), azstore.Names{Tables: []string{workers.Table}}); err != nil {
 		t.Fatal(err)
 	}
 	beats := func(w workers.Worker) int {
@@ -785,7 +784,7 @@ func TestHeartbeatsOfIdleWorkersAreRare(t *testing.T) {
 func TestHeartbeatTellsWhatChanged(t *testing.T) {
 	t.Parallel()
 	account := azuritetest.Account(t)
-	if err := account.Ensure(t.Context(), nil, nil, []string{workers.Table}); err != nil {
+	if err := account.Ensure(t.Context(), azstore.Names{Tables: []string{workers.Table}}); err != nil {
 		t.Fatal(err)
 	}
 	register := workers.New(account)

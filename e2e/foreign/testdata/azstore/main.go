@@ -24,7 +24,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := account.Ensure(ctx, []string{"scans"}, nil, []string{"letters"}); err != nil {
+	if err := account.Ensure(ctx, azstore.Names{Containers: []string{"scans"}, Tables: []string{"letters"}}); err != nil {
 		return err
 	}
 	ctx, counter := azstore.WithCounter(ctx)
