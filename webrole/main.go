@@ -72,9 +72,6 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := workflow.Check(cfg.Queues); err != nil {
-		return nil, err
-	}
 	queues := azq.Open(account, azq.Options{Queues: cfg.Queues})
 	if err := provision.Await(ctx, account, queues, cfg.Addr, cfg.AdminAddr); err != nil {
 		return nil, err

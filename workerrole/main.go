@@ -68,9 +68,6 @@ func runWith(ctx context.Context, cfg config) error {
 		return err
 	}
 	defer account.CloseIdle()
-	if err := workflow.Check(cfg.Queues); err != nil {
-		return err
-	}
 	queues := azq.Open(account, azq.Options{Queues: cfg.Queues})
 	if err := provision.Await(ctx, account, queues, cfg.AdminAddr); err != nil {
 		return err

@@ -5,7 +5,7 @@
 // implements it.
 //
 // To add a step: a value in [Steps], and a file in workerrole/internal/step that
-// is listed in Steps there. [Check] says at start what is missing.
+// is listed in All there. TestDeclaration, and the worker at its start, say what is missing.
 //
 // Next: shared/videostore, which keeps the rows of the steps.
 package workflow

@@ -44,7 +44,7 @@ const ItemVersion = 1
 
 // Specs is the one place to add a queue. Treat it as read-only;
 // WithVisibility returns changed copies.
-var Specs = travelling([]azq.Spec{
+var Specs = withKinds([]azq.Spec{
 	{Name: Probe, Pool: Light, Laned: true, Visibility: 60 * time.Second, Typical: time.Second, Weight: 12, Urgent: true, MaxIdlePoll: 500 * time.Millisecond},
 	{Name: EncodeFirst, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Typical: 2 * time.Second, Weight: 12, Urgent: true, MaxIdlePoll: time.Second},
 	{Name: EncodeHigh, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Typical: 2 * time.Second, Weight: 6, MaxIdlePoll: time.Second},
@@ -104,7 +104,8 @@ var Niceness = map[string]int{EncodeHigh: 3, Finish: 3, EncodeNormal: BulkNice, 
 // BulkNice is the niceness of bulk work.
 const BulkNice = 12
 
-func travelling(specs []azq.Spec) []azq.Spec {
+// withKinds names the steps of each queue in it.
+func withKinds(specs []azq.Spec) []azq.Spec {
 	for i := range specs {
 		for _, s := range Steps {
 			if slices.Contains(s.Queues, specs[i].Name) {

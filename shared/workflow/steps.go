@@ -1,12 +1,8 @@
 package workflow
 
 import (
-	"errors"
-	"fmt"
-	"regexp"
 	"slices"
 
-	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -27,6 +23,7 @@ const (
 )
 
 // Steps is the one place to declare a step, in the order of the timeline. Treat it as read-only.
+// TestDeclaration says what is wrong with it.
 var Steps = []Step{
 	{Name: StepProbe, Stage: First, Queues: []string{Probe}, Weight: 2},
 	{
@@ -91,7 +88,7 @@ func Find(name string) (Step, bool) {
 	return Step{Name: name}, false
 }
 
-// OnlyStepIn returns the only step of a stage: First, Last, OnChange or OnDelete. [Check]
+// OnlyStepIn returns the only step of a stage: First, Last, OnChange or OnDelete. A test
 // holds that there is one.
 func OnlyStepIn(stage Stage) Step {
 	return Steps[slices.IndexFunc(Steps, func(s Step) bool { return s.Stage == stage })]
@@ -103,62 +100,4 @@ func Order(name string) int {
 		return i
 	}
 	return len(Steps)
-}
-
-// Check returns what keeps the declaration from working. Both roles call it at start. That
-// every step has a handler and every queue's pool has slots is the consumer's to check.
-func Check(specs []azq.Spec) error { return check(Steps, specs) }
-
-var name = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
-
-func check(steps []Step, specs []azq.Spec) error {
-	var problems []error
-	bad := func(format string, args ...any) {
-		problems = append(problems, fmt.Errorf("workflow.Steps: "+format, args...))
-	}
-	weight := 0
-	seen, kinds := map[string]bool{}, map[string]bool{"STEP": true}
-	makers, stages := map[Product]int{}, map[Stage]int{}
-	for _, s := range steps {
-		if seen[s.Name] {
-			bad("%q is declared twice: give one of them another name", s.Name)
-		}
-		seen[s.Name] = true
-		if !name.MatchString(s.Name) {
-			bad("%q is no name for a step, for it is part of rows, blobs and addresses: use lower-case letters, digits and hyphens, at most 40", s.Name)
-		}
-		weight += s.Weight
-		makers[s.Makes]++
-		stages[s.Stage]++
-		if s.Stage < First || s.Stage > OnDelete {
-			bad("%q has no stage: set Stage to when it is due", s.Name)
-		}
-		if s.Stage != Part && s.Count != Once && (s.Stage != AfterReady || s.Count != IfSound) {
-			bad("%q runs more than once, which only a Part may: set Count to Once", s.Name)
-		}
-		if s.Stage == OnRequest && (s.Rows == "" || s.Rows >= "META" || kinds[s.Rows]) {
-			bad("%q is on request: set Rows to a kind of its own that sorts before META", s.Name)
-		}
-		kinds[s.Rows] = true
-		if len(s.Queues) == 0 {
-			bad("%q has no queue: set Queues to one that the queue list declares", s.Name)
-		}
-		for _, queue := range s.Queues {
-			if !slices.ContainsFunc(specs, func(q azq.Spec) bool { return q.Name == queue }) {
-				bad("%q travels on queue %q, which is not declared: add it to workflow.Specs", s.Name, queue)
-			}
-		}
-	}
-	for name, stage := range map[string]Stage{"First": First, "Last": Last, "OnChange": OnChange, "OnDelete": OnDelete} {
-		if n := stages[stage]; n != 1 {
-			bad("%d steps are in stage %s, which needs exactly one", n, name)
-		}
-	}
-	if makers[Pictures] != 1 || makers[Sound] != 1 {
-		bad("%d steps make the pictures and %d the sound, want one of each", makers[Pictures], makers[Sound])
-	}
-	if weight != 100 {
-		bad("the weights add up to %d, want 100: take from one what you give to another", weight)
-	}
-	return errors.Join(problems...)
 }

@@ -13,36 +13,6 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 )
 
-func TestDeclarationIsSound(t *testing.T) {
-	t.Parallel()
-	if err := Check(Specs); err != nil {
-		t.Error(err)
-	}
-}
-
-// Every mistake is an error that says what to do.
-func TestCheckNamesEveryMistake(t *testing.T) {
-	t.Parallel()
-	with := func(s Step) []Step { return append(slices.Clone(Steps), s) }
-	probe := []string{Probe}
-	for want, steps := range map[string][]Step{
-		"set Queues to one that the queue list declares": with(Step{Name: "x", Stage: Part}),
-		"add it to workflow.Specs":                       with(Step{Name: "x", Stage: Part, Queues: []string{"gpu"}}),
-		"set Stage to when it is due":                    with(Step{Name: "x", Queues: probe}),
-		"use lower-case letters, digits and hyphens":     with(Step{Name: "Poster Sheet", Stage: Part, Queues: probe}),
-		"is declared twice":                              with(Step{Name: StepAudio, Stage: Part, Queues: probe}),
-		"which only a Part may":                          with(Step{Name: "x", Stage: AfterReady, Count: PerChunk, Queues: probe}),
-		"a kind of its own that sorts before META":       with(Step{Name: "x", Stage: OnRequest, Rows: "ZOO", Queues: probe}),
-		"2 steps are in stage Last":                      with(Step{Name: "x", Stage: Last, Queues: probe}),
-		"the weights add up to 101":                      with(Step{Name: "x", Stage: Part, Weight: 1, Queues: probe}),
-		"2 steps make the pictures":                      with(Step{Name: "x", Stage: Part, Makes: Pictures, Queues: probe}),
-	} {
-		if err := check(steps, Specs); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v", want, err)
-		}
-	}
-}
-
 // What is derived from a key is stored: it never changes.
 func TestKeysAreStable(t *testing.T) {
 	t.Parallel()
