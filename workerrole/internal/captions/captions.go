@@ -33,14 +33,14 @@ const (
 // ErrUnreadable says that a file has no cues that can be read. Its text is for the user.
 var ErrUnreadable = errors.New("it is not a WebVTT or SRT file with cues")
 
-// Track is captions in the order of their times. Every cue has text and ends after
-// it begins.
+// Track is captions as a WebVTT file.
 type Track struct {
-	Charset string // encoding of the file; charset.UTF8 if it was Unicode already
+	Text []byte // cues in the order of their times; each has text and ends after it begins
+	Cues int
 	// LeftOut is how many cues were left out, or the end of their text, because they end
 	// before they begin, or too late, or are too long.
 	LeftOut int
-	cues    []cue
+	Charset string // encoding of the file that was read; charset.UTF8 if it was Unicode already
 }
 
 type cue struct {
@@ -63,6 +63,7 @@ func Read(file []byte, in language.Tag) (Track, error) {
 		return Track{}, err
 	}
 	track := Track{Charset: encoding}
+	var cues []cue
 	for _, b := range blocks {
 		text, cut := plain(b.lines)
 		late := b.to <= b.from || b.to > latest
@@ -72,17 +73,18 @@ func Read(file []byte, in language.Tag) (Track, error) {
 		if text == "" || late {
 			continue
 		}
-		if track.cues = append(track.cues, cue{b.from, b.to, text}); len(track.cues) > maxCues {
+		if cues = append(cues, cue{b.from, b.to, text}); len(cues) > maxCues {
 			return Track{}, fmt.Errorf("%w: it has more than %d", ErrUnreadable, maxCues)
 		}
 	}
 	switch {
-	case track.LeftOut > 0 && len(track.cues) == 0:
+	case track.LeftOut > 0 && len(cues) == 0:
 		return Track{}, fmt.Errorf("%w: all of them end before they begin, or after %v", ErrUnreadable, latest)
-	case len(track.cues) == 0:
+	case len(cues) == 0:
 		return Track{}, fmt.Errorf("%w: it has no line such as 00:00:01,000 --> 00:00:02,500 with text below it", ErrUnreadable)
 	}
-	slices.SortStableFunc(track.cues, func(a, b cue) int { return int(a.from - b.from) })
+	slices.SortStableFunc(cues, func(a, b cue) int { return int(a.from - b.from) })
+	track.Cues, track.Text = len(cues), write(cues)
 	return track, nil
 }
 
@@ -179,13 +181,9 @@ func plain(lines []string) (text string, cut bool) {
 
 var escape = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
-// Cues is how many there are.
-func (t Track) Cues() int { return len(t.cues) }
-
-// Whole is the track as one file.
-func (t Track) Whole() []byte {
+func write(cues []cue) []byte {
 	b := bytes.NewBufferString("WEBVTT\n")
-	for _, c := range t.cues {
+	for _, c := range cues {
 		fmt.Fprintf(b, "\n%s --> %s\n%s\n", playlist.CaptionTime(c.from), playlist.CaptionTime(c.to), c.text)
 	}
 	return b.Bytes()

@@ -68,17 +68,17 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if diff := cmp.Diff(c.want, string(track.Whole())); diff != "" {
+		if diff := cmp.Diff(c.want, string(track.Text)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 	track, err := captions.Read([]byte(srt), language.English)
-	if err != nil || track.Cues() != 2 || string(track.Whole()) != clean || track.LeftOut != 0 {
-		t.Errorf("SRT: %v, %d cues:\n%s", err, track.Cues(), track.Whole())
+	if err != nil || track.Cues != 2 || string(track.Text) != clean || track.LeftOut != 0 {
+		t.Errorf("SRT: %v, %d cues:\n%s", err, track.Cues, track.Text)
 	}
-	again, err := captions.Read(track.Whole(), language.English)
-	if err != nil || !bytes.Equal(again.Whole(), track.Whole()) {
-		t.Errorf("read again: %v\n%s", err, again.Whole())
+	again, err := captions.Read(track.Text, language.English)
+	if err != nil || !bytes.Equal(again.Text, track.Text) {
+		t.Errorf("read again: %v\n%s", err, again.Text)
 	}
 }
 
@@ -94,8 +94,8 @@ func TestLanguages(t *testing.T) {
 		"UTF-8":   {times + "Привет\r\n", "de", "Привет", "utf-8"},
 	} {
 		track, err := captions.Read([]byte(c.file), language.MustParse(c.language))
-		if err != nil || !strings.HasSuffix(string(track.Whole()), "\n"+c.want+"\n") || track.Charset != c.charset {
-			t.Errorf("%s: %v, read as %s:\n%s", name, err, track.Charset, track.Whole())
+		if err != nil || !strings.HasSuffix(string(track.Text), "\n"+c.want+"\n") || track.Charset != c.charset {
+			t.Errorf("%s: %v, read as %s:\n%s", name, err, track.Charset, track.Text)
 		}
 	}
 	var refused *charset.Error
@@ -118,8 +118,8 @@ func TestLeftOut(t *testing.T) {
 		"just not too long":   {srt + "\n3\n00:00:05,000 --> 00:00:06,000\n" + strings.Repeat("x", 2000) + "\n", 3, 0},
 	} {
 		track, err := captions.Read([]byte(c.file), language.English)
-		if err != nil || track.Cues() != c.cues || track.LeftOut != c.leftOut {
-			t.Errorf("%s: %d cues, %d left out, %v; want %d and %d", name, track.Cues(), track.LeftOut, err, c.cues, c.leftOut)
+		if err != nil || track.Cues != c.cues || track.LeftOut != c.leftOut {
+			t.Errorf("%s: %d cues, %d left out, %v; want %d and %d", name, track.Cues, track.LeftOut, err, c.cues, c.leftOut)
 		}
 	}
 }
@@ -157,8 +157,8 @@ func TestManyTags(t *testing.T) {
 	t.Parallel()
 	file := "1\n00:00:01,000 --> 00:00:02,000\n" + strings.Repeat(strings.Repeat("<<b>b>x", 1000)+"\n", video.MaxCaptions/7001)
 	began := time.Now()
-	if track, err := captions.Read([]byte(file), language.English); err != nil || track.Cues() != 1 {
-		t.Errorf("%d cues, %v; want 1", track.Cues(), err)
+	if track, err := captions.Read([]byte(file), language.English); err != nil || track.Cues != 1 {
+		t.Errorf("%d cues, %v; want 1", track.Cues, err)
 	}
 	if took := time.Since(began); took > azuritetest.Patience(20*time.Second) {
 		t.Errorf("read after %v", took)
@@ -179,13 +179,13 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		whole := track.Whole()
+		whole := track.Text
 		again, err := captions.Read(whole, language.Make(tag))
 		if bytes.Contains(whole, []byte("{")) {
 			return
 		}
-		if err != nil || !bytes.Equal(again.Whole(), whole) || again.LeftOut != 0 {
-			t.Errorf("%q, read again %q: %v", whole, again.Whole(), err)
+		if err != nil || !bytes.Equal(again.Text, whole) || again.LeftOut != 0 {
+			t.Errorf("%q, read again %q: %v", whole, again.Text, err)
 		}
 	})
 }

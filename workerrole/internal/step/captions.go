@@ -40,8 +40,8 @@ func (Captions) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 	if err != nil {
 		return videostore.Commit{}, err
 	}
-	stored, err := w.PutData(ctx, "captions.vtt", track.Whole(), "text/vtt; charset=utf-8")
+	stored, err := w.PutData(ctx, "captions.vtt", track.Text, "text/vtt; charset=utf-8")
 	return videostore.Commit{Output: video.CaptionsOutput{
-		Blob: stored.Blob, Bytes: stored.Bytes, Cues: track.Cues(), LeftOut: track.LeftOut, Charset: track.Charset,
+		Blob: stored.Blob, Bytes: stored.Bytes, Cues: track.Cues, LeftOut: track.LeftOut, Charset: track.Charset,
 	}}, err
 }
