@@ -15,13 +15,13 @@ type Letter struct{ To string }
 func (Letter) Kind() string { return "letter" } // names the work in messages
 
 func main() {
-	account, err := azstore.OpenFromEnv("HELLO") // the emulator, unless the environment names an account
+	account, err := azstore.OpenFromEnv("HELLO") // the emulator, or what AZURE_… and HELLO_… variables name
 	if err != nil {
 		log.Fatal(err)
 	}
 	client := azq.Open(account, azq.Options{}) // one queue, as many items at once as cores
 	azq.Handle(client, func(ctx context.Context, job *azq.Job[Letter]) error {
-		fmt.Println("Dear", job.Data.To) // may run again for the same letter
+		fmt.Println("Dear", job.Data.To) // may run again
 		return nil                       // done: the message is deleted
 	})
 	if _, err := client.Send(context.Background(), Letter{To: "Ada"}); err != nil {
