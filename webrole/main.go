@@ -16,7 +16,6 @@ import (
 	"github.com/cutroom/cutroom/shared/apikeys"
 	"github.com/cutroom/cutroom/shared/audit"
 	"github.com/cutroom/cutroom/shared/azq"
-	"github.com/cutroom/cutroom/shared/azq/azqops"
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
@@ -98,7 +97,6 @@ func open(ctx context.Context, cfg config) (*role, error) {
 		Races: registrations.New(account), Views: views.New(account),
 		Workers: register, Keys: keys, Trail: trail, Queues: queues, Board: shown, Prices: cfg.Prices, Links: cfg.Links,
 		Unreadable: tablestore.OpenUnreadable(account),
-		Desk:       azqops.New(queues),
 	})
 	if err != nil {
 		return nil, err

@@ -71,7 +71,7 @@ func TestSendOptions(t *testing.T) {
 	if seen, _ := client.Queue("slow").Peek(t.Context(), 1); err != nil || state.Length != 1 || len(seen) != 0 {
 		t.Errorf("%d messages, %d of them visible, %v; want one hidden", state.Length, len(seen), err)
 	}
-	if _, err := client.Send(t.Context(), note{}, azq.InQueue("none")); err == nil || !strings.Contains(err.Error(), `there is no queue "none"`) {
+	if _, err := client.Send(t.Context(), note{}, azq.InQueue("none")); err == nil || !strings.Contains(err.Error(), `there is no such queue: "none"`) {
 		t.Errorf("to no queue: %v", err)
 	}
 	if _, err := client.Send(t.Context(), Letter{}); err == nil || !strings.Contains(err.Error(), `no queue carries kind "welcome"`) {

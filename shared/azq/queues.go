@@ -2,8 +2,8 @@ package azq
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -46,7 +46,7 @@ func openQueues(a *azstore.Account, o Options) *queues {
 	for _, spec := range specs {
 		q := OpenQueue(a, spec) // which sets the spec's defaults
 		if spec.lane > 0 {
-			q.lead = qs.byName[spec.Base()]
+			q.lead = qs.byName[spec.Base()].lead
 		}
 		qs.byName[spec.Name] = q
 		qs.specs = append(qs.specs, q.spec)
@@ -60,9 +60,12 @@ func (qs *queues) Ensure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	missing := slices.DeleteFunc(namesOf(qs.specs), func(name string) bool {
-		return slices.Contains(there, qs.account.Name(name))
-	})
+	var missing []string
+	for _, spec := range qs.specs {
+		if !slices.Contains(there, qs.account.Name(spec.Name)) {
+			missing = append(missing, spec.Name)
+		}
+	}
 	err = qs.account.Ensure(ctx, azstore.Names{Containers: containers, Queues: missing, Tables: tables})
 	qs.ensured.Store(err == nil)
 	return err
@@ -77,11 +80,23 @@ func (qs *queues) Account() *azstore.Account { return qs.account }
 // Queue returns a queue by its base name, or nil when there is none.
 func (qs *queues) Queue(name string) *Queue { return qs.byName[name] }
 
+// ErrNoQueue says that a client has no queue of that name.
+var ErrNoQueue = errors.New("there is no such queue")
+
+// Find returns a queue by its base name, or [ErrNoQueue].
+func (qs *queues) Find(name string) (*Queue, error) {
+	q := qs.byName[name]
+	if q == nil {
+		return nil, fmt.Errorf("%w: %q", ErrNoQueue, name)
+	}
+	return q, nil
+}
+
 // Waiting reports, with one request, whether a queue holds a message that could be received.
 func (qs *queues) Waiting(ctx context.Context, queue string) (bool, error) {
-	q := qs.byName[queue]
-	if q == nil {
-		return false, fmt.Errorf("look at queue %q: there is no such queue", queue)
+	q, err := qs.Find(queue)
+	if err != nil {
+		return false, err
 	}
 	seen, err := q.Peek(ctx, 1)
 	return len(seen) > 0, err
@@ -90,6 +105,9 @@ func (qs *queues) Waiting(ctx context.Context, queue string) (bool, error) {
 // Clear removes every message of a queue. With the name of a base queue it clears
 // its other lanes too: see [Queue.Clear].
 func (qs *queues) Clear(ctx context.Context, queue string) error {
+	if _, err := qs.Find(queue); err != nil {
+		return err
+	}
 	for _, spec := range qs.specs {
 		if spec.Name == queue || spec.Base() == queue {
 			if err := qs.byName[spec.Name].Clear(ctx); err != nil {
@@ -116,32 +134,21 @@ func (qs *queues) List(ctx context.Context) (found []string, _ error) {
 	return found, nil
 }
 
-// Discover returns a declaration for every queue of the account's prefix, in order, for programs
-// that operate queues which others declare. The account says what the queues are: a queue
-// "mail-1" without a poison queue of its own is a lane of "mail" if that has one. It does
-// not say what is in them or who works on them: kinds and pools are empty, and where no
-// timeout was published [Spec] has the default.
-func Discover(ctx context.Context, a *azstore.Account) ([]Spec, error) {
-	specs := []Spec{} // not nil, which would mean a queue "default"
+// Discover opens every queue of the account's prefix, in order, for programs that operate queues
+// which others declare. The account does not say what is in them or who works on them: kinds,
+// pools and timeouts are empty, except a timeout that was published. What is sent is of the
+// namespace; "" is [DefaultNamespace].
+func Discover(ctx context.Context, a *azstore.Account, namespace string) (*Client, error) {
 	there, err := (&queues{account: a}).List(ctx)
 	if err != nil {
 		return nil, err
 	}
-	exists := func(base string) bool { return slices.Contains(there, a.Name(base)) }
 	slices.Sort(there) // a base queue comes before its lanes
+	specs := []Spec{}  // not nil, which would mean a queue "default"
 	for _, name := range there {
-		spec := Spec{Name: strings.TrimPrefix(name, a.Prefix())}
-		if base, isPoison := strings.CutSuffix(spec.Name, PoisonName("")); isPoison && exists(base) {
-			continue
-		}
-		lane := laneOf.FindStringSubmatch(spec.Name)
-		if lane != nil && exists(lane[1]) && exists(PoisonName(lane[1])) && !exists(PoisonName(spec.Name)) {
-			spec.base, spec.lane = lane[1], int(lane[2][0]-'0')
-		}
+		spec := Spec{Name: strings.TrimPrefix(name, a.Prefix()), found: true}
+		spec.base, spec.lane = laneOf(spec.Name, func(name string) bool { return slices.Contains(there, a.Name(name)) })
 		specs = append(specs, spec)
 	}
-	return specs, nil
+	return Open(a, Options{Queues: specs, Namespace: namespace}), nil
 }
-
-// laneOf splits what [LaneName] makes.
-var laneOf = regexp.MustCompile(`^(.+)-([1-9])$`)

@@ -114,9 +114,9 @@ func (c *Client) SendItem(ctx context.Context, queue string, item Item, delay ti
 
 // send is the innermost [Sender].
 func (qs *queues) send(ctx context.Context, out Outgoing) error {
-	q := qs.byName[out.Queue]
-	if q == nil {
-		return fmt.Errorf("send %s: there is no queue %q", out.Item.ID, out.Queue)
+	q, err := qs.Find(out.Queue)
+	if err != nil {
+		return fmt.Errorf("send %s: %w", out.Item.ID, err)
 	}
 	return q.send(ctx, out.Item, out.Delay, out.Expiry)
 }
@@ -129,7 +129,7 @@ func (qs *queues) carrier(kind, name string) (*Queue, error) {
 		}
 	}
 	if name != "" {
-		return nil, fmt.Errorf("there is no queue %q: declare it in Options.Queues", name)
+		return nil, fmt.Errorf("%w: %q: declare it in Options.Queues", ErrNoQueue, name)
 	}
 	return nil, fmt.Errorf("no queue carries kind %q: name it in a Spec.Kinds", kind)
 }

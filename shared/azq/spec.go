@@ -41,11 +41,15 @@ type Spec struct {
 	MaxIdlePoll time.Duration // longest pause between two looks at a queue that had messages in the last minute; default 1 s
 	MaxFailures int           // failed attempts before an item is poison; default 5
 
-	lane int    // set by withLanes, as base
-	base string // the name of lane 0; empty in lane 0
+	lane  int    // set by withLanes, as base
+	base  string // the name of lane 0; empty in lane 0
+	found bool   // by Discover: what its program declares is not known
 }
 
 func (s Spec) withDefaults() Spec {
+	if s.found {
+		return s
+	}
 	s.Pool = cmp.Or(s.Pool, "default")
 	s.Visibility = cmp.Or(s.Visibility, 30*time.Second)
 	s.Weight = cmp.Or(s.Weight, 1)
@@ -55,22 +59,11 @@ func (s Spec) withDefaults() Spec {
 	return s
 }
 
-// PoisonName is the name of the queue for the poison messages of all lanes of a base queue.
-func PoisonName(base string) string { return base + "-poison" }
-
-// Names lists every queue of the options: base queues, their poison queues and other lanes.
-func Names(o Options) []string {
+// Names lists every queue of the options: base queues and other lanes.
+func Names(o Options) (names []string) {
 	o = o.withDefaults()
-	return namesOf(withLanes(o.Queues, o.Lanes))
-}
-
-func namesOf(specs []Spec) []string {
-	var names []string
-	for _, s := range specs {
+	for _, s := range withLanes(o.Queues, o.Lanes) {
 		names = append(names, s.Name)
-		if s.lane == 0 {
-			names = append(names, PoisonName(s.Name))
-		}
 	}
 	return names
 }

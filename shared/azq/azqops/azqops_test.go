@@ -23,20 +23,20 @@ func TestMain(m *testing.M) { azuritetest.Main(m) }
 
 var mail = azq.Spec{Name: "mail", Kinds: []string{"letter"}, Pool: "light", Laned: true, Visibility: 20 * time.Second}
 
-// desks are what a program that declares its queues has, and what the command has.
-func desks(t *testing.T) map[string]*azqops.Desk {
+// clients are what a program that declares its queues has, and what the command has.
+func clients(t *testing.T) map[string]*azq.Client {
 	a := azuritetest.Account(t)
-	declared := azqops.New(azqtest.Open(t, a, mail))
-	return map[string]*azqops.Desk{"declared": declared, "discovered": discover(t, a)}
+	declared := azqtest.Open(t, a, mail)
+	return map[string]*azq.Client{"declared": declared, "discovered": discover(t, a)}
 }
 
-func discover(t *testing.T, a *azstore.Account) *azqops.Desk {
+func discover(t *testing.T, a *azstore.Account) *azq.Client {
 	t.Helper()
-	d, err := azqops.Discover(t.Context(), a, "")
+	client, err := azq.Discover(t.Context(), a, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d
+	return client
 }
 
 // ask sends a request to a handler and reads the answer as a T.
@@ -70,15 +70,15 @@ func queueNamed(t *testing.T, h http.Handler, name string) azqops.Queue {
 // What the handler does to queues it says of them afterwards.
 func TestQueuesAreOperated(t *testing.T) {
 	t.Parallel()
-	for name, desk := range desks(t) {
-		h := desk.Handler()
+	for name, client := range clients(t) {
+		h := azqops.Handler(client)
 		var got struct{ ID string }
 		for i := range 2 {
 			got = ask[struct{ ID string }](t, h, "POST /queues/mail/messages", fmt.Sprintf(
 				`{"kind": "letter", "id": "welcome-%d", "subject": "customer-7", "data": {"to": "Ada"}}`, i), 201)
 		}
 		seen := ask[list[azqops.Message]](t, h, "GET /queues/mail/messages?limit=1", "", 200).Items
-		if got.ID != "welcome-1" || len(seen) != 1 || seen[0].Content == nil || seen[0].Type != "azq.work.letter.v1" ||
+		if got.ID != "welcome-1" || len(seen) != 1 || seen[0].Type != "azq.work.letter.v1" ||
 			seen[0].Subject != "customer-7" || string(seen[0].Data) != `{"to":"Ada"}` || time.Since(seen[0].InsertedAt) > time.Minute {
 			t.Errorf("%s: sent %s, seen %+v", name, got.ID, seen)
 		}
@@ -101,9 +101,6 @@ func TestQueuesAreOperated(t *testing.T) {
 		if q := queueNamed(t, h, "mail"); q.Length != 0 || q.Paused || q.VisibilitySeconds != map[string]float64{"declared": 20}[name] {
 			t.Errorf("%s: resumed and cleared: %+v", name, q)
 		}
-		if q := queueNamed(t, h, "mail-poison"); !q.Poison || q.Pool != "" {
-			t.Errorf("%s: %+v", name, q)
-		}
 	}
 }
 
@@ -116,9 +113,9 @@ func TestLanesArePausedInTheFirstList(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 5 { // the answers come in any order
-		declared := azqops.New(azq.Open(a, azq.Options{Queues: []azq.Spec{mail}}))
-		for _, desk := range []*azqops.Desk{declared, discover(t, a)} {
-			if q := queueNamed(t, desk.Handler(), azq.LaneName("mail", 3)); !q.Paused {
+		declared := azq.Open(a, azq.Options{Queues: []azq.Spec{mail}})
+		for _, client := range []*azq.Client{declared, discover(t, a)} {
+			if q := queueNamed(t, azqops.Handler(client), azq.LaneName("mail", 3)); !q.Paused {
 				t.Fatalf("%+v", q)
 			}
 		}
@@ -138,7 +135,7 @@ func TestPoisonIsRedriven(t *testing.T) {
 		return nil
 	}
 	azqtest.Start(t, queues, map[string]azq.Handler{"letter": handler})
-	h := discover(t, a).Handler()
+	h := azqops.Handler(discover(t, a))
 	ask[struct{}](t, h, "POST /queues/mail/messages", `{"kind": "letter", "id": "welcome", "data": {"to": "Ada"}}`, 201)
 	azqtest.WaitPoison(t, queues, 1)
 	found := ask[list[azq.Poisoned]](t, h, "GET /poison", "", 200).Items
@@ -159,7 +156,7 @@ func TestPoisonIsRedriven(t *testing.T) {
 func TestErrorsAreProblems(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t) // where nothing was created
-	h := azqops.New(azq.Open(a, azq.Options{Queues: []azq.Spec{mail}})).Handler()
+	h := azqops.Handler(azq.Open(a, azq.Options{Queues: []azq.Spec{mail}}))
 	for request, want := range map[string]string{
 		"POST /queues/post/pause":                                "404 queue_not_found",
 		"GET /queues/post/messages":                              "404 queue_not_found",
@@ -199,24 +196,23 @@ func TestErrorsAreProblems(t *testing.T) {
 	}
 }
 
-// A queue of an account is a lane if it shares the poison queue of another.
+// A queue of an account is a lane of another if those of all lower lanes are there, too.
 func TestDiscover(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	azqtest.Open(t, a, mail, azq.Spec{Name: "mail-7"}, azq.Spec{Name: "plain"})
-	if err := a.Ensure(t.Context(), azstore.Names{Queues: []string{"foreign", "foreign-1", "gone-poison"}}); err != nil {
+	many := azq.Open(a, azq.Options{Queues: []azq.Spec{mail, {Name: "mail-17"}, {Name: "plain"}}, Lanes: 12})
+	if err := many.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	specs, err := azq.Discover(t.Context(), a)
-	if err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Queues: []string{"foreign", "foreign-3", "foreign-x"}}); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, s := range specs {
+	for _, s := range discover(t, a).Specs() {
 		got = append(got, fmt.Sprint(s.Name, ":", s.Base(), ":", s.Lane()))
 	}
-	want := "foreign:foreign:0 foreign-1:foreign-1:0 gone-poison:gone-poison:0 mail:mail:0 mail-1:mail:1 mail-2:mail:2 mail-3:mail:3 " +
-		"mail-7:mail-7:0 plain:plain:0"
+	want := "foreign:foreign:0 foreign-3:foreign-3:0 foreign-x:foreign-x:0 mail:mail:0 mail-1:mail:1 mail-10:mail:10 mail-11:mail:11 " +
+		"mail-17:mail-17:0 mail-2:mail:2 mail-3:mail:3 mail-4:mail:4 mail-5:mail:5 mail-6:mail:6 mail-7:mail:7 mail-8:mail:8 mail-9:mail:9 plain:plain:0"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got  %v\nwant %s", got, want)
 	}
@@ -229,20 +225,20 @@ func TestForeignQueuesAreOperated(t *testing.T) {
 	if err := a.Ensure(t.Context(), azstore.Names{Queues: []string{"foreign"}}); err != nil {
 		t.Fatal(err)
 	}
-	desk := discover(t, a)
-	if found, err := desk.Queues(t.Context()); err != nil || len(found) != 1 || found[0] != (azqops.Queue{Name: "foreign"}) {
+	client := discover(t, a)
+	if found, err := azqops.Queues(t.Context(), client); err != nil || len(found) != 1 || found[0] != (azqops.Queue{Name: "foreign"}) {
 		t.Errorf("%+v, %v", found, err)
 	}
-	if found, _, err := desk.Poison(t.Context(), 10, ""); err != nil || len(found) != 0 {
+	if found, _, err := client.ListPoison(t.Context(), 10, ""); err != nil || len(found) != 0 {
 		t.Errorf("poison %+v, %v", found, err)
 	}
 	azqtest.SendText(t, a, "foreign", "<order/>")
-	seen, err := desk.Peek(t.Context(), "foreign", 1)
-	if err != nil || len(seen) != 1 || seen[0].Error == "" || seen[0].Content != nil {
+	seen, err := azqops.Peek(t.Context(), client, "foreign", 1)
+	if err != nil || len(seen) != 1 || seen[0].Error == "" || seen[0].Type != "" {
 		t.Errorf("%+v, %v", seen, err)
 	}
-	ask[struct{}](t, desk.Handler(), "POST /queues/foreign/pause", "", 204)
-	if q := queueNamed(t, desk.Handler(), "foreign"); !q.Paused || q.Length != 1 {
+	ask[struct{}](t, azqops.Handler(client), "POST /queues/foreign/pause", "", 204)
+	if q := queueNamed(t, azqops.Handler(client), "foreign"); !q.Paused || q.Length != 1 {
 		t.Errorf("%+v", q)
 	}
 }

@@ -20,26 +20,26 @@ const (
 	maxVisibility = 7 * 24 * 3600 // seconds
 )
 
-// Handler answers as [Desk.Routes] says. Errors are RFC 9457 problems with a member code for
+// Handler answers as [Routes] says. Errors are RFC 9457 problems with a member code for
 // programs, and pages of other origins may not ask for changes. It knows no users: put a
 // check of who asks before it.
-func (d *Desk) Handler() http.Handler {
+func Handler(client *azq.Client) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(refusing(answer, errCrossOrigin))
-	return protection.Handler(d.Routes(answer))
+	return protection.Handler(Routes(client, answer))
 }
 
-// Routes is [Desk.Handler] for programs that have checks of their own and a way of their own
+// Routes is [Handler] for programs that have checks of their own and a way of their own
 // to answer errors:
 //
-//	GET  /queues                               {"items": […]}, as [Desk.Queues]
-//	GET  /queues/{queue}/messages?limit=       {"items": […]}, as [Desk.Peek]
+//	GET  /queues                               {"items": […]}, as [Queues]
+//	GET  /queues/{queue}/messages?limit=       {"items": […]}, as [Peek]
 //	POST /queues/{queue}/messages              a [NewItem]; 201, {"id": "…"}
 //	POST /queues/{queue}/clear, pause, resume  204
 //	POST /queues/{queue}/visibility?seconds=   204; 0 is what the program declares
-//	GET  /poison?limit=&pageToken=             {"items": […], "nextPageToken": "…"}, as [Desk.Poison]
+//	GET  /poison?limit=&pageToken=             {"items": […], "nextPageToken": "…"}, as [azq.Client.ListPoison]
 //	POST /poison/{id}/redrive                  202
-func (d *Desk) Routes(fail func(http.ResponseWriter, *http.Request, error)) http.Handler {
+func Routes(client *azq.Client, fail func(http.ResponseWriter, *http.Request, error)) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", refusing(fail, errNoRoute))
 	handle := func(pattern string, status int, do func(*http.Request) (any, error)) {
@@ -51,21 +51,19 @@ func (d *Desk) Routes(fail func(http.ResponseWriter, *http.Request, error)) http
 			}
 		})
 	}
-	onQueue := func(pattern string, do func(*http.Request, *azq.Queue) error) {
-		handle(pattern, http.StatusNoContent, func(r *http.Request) (any, error) {
-			q, err := d.Queue(r.PathValue("queue"))
+	change := func(action string, do func(*http.Request, *azq.Queue) error) {
+		handle("POST /queues/{queue}/"+action, http.StatusNoContent, func(r *http.Request) (any, error) {
+			q, err := client.Find(r.PathValue("queue"))
 			if err == nil {
 				err = do(r, q)
 			}
 			return nil, err
 		})
 	}
-	onQueue("POST /queues/{queue}/clear", func(r *http.Request, q *azq.Queue) error {
-		return d.Clear(r.Context(), q.Name())
-	})
-	onQueue("POST /queues/{queue}/pause", func(r *http.Request, q *azq.Queue) error { return q.Pause(r.Context()) })
-	onQueue("POST /queues/{queue}/resume", func(r *http.Request, q *azq.Queue) error { return q.Resume(r.Context()) })
-	onQueue("POST /queues/{queue}/visibility", func(r *http.Request, q *azq.Queue) error {
+	change("clear", func(r *http.Request, q *azq.Queue) error { return client.Clear(r.Context(), q.Name()) })
+	change("pause", func(r *http.Request, q *azq.Queue) error { return q.Pause(r.Context()) })
+	change("resume", func(r *http.Request, q *azq.Queue) error { return q.Resume(r.Context()) })
+	change("visibility", func(r *http.Request, q *azq.Queue) error {
 		seconds, err := number(r, "seconds", -1, 0, maxVisibility)
 		if err != nil {
 			return err
@@ -73,14 +71,14 @@ func (d *Desk) Routes(fail func(http.ResponseWriter, *http.Request, error)) http
 		return q.SetVisibility(r.Context(), time.Duration(seconds)*time.Second)
 	})
 	handle("GET /queues", http.StatusOK, func(r *http.Request) (any, error) {
-		queues, err := d.Queues(r.Context())
+		queues, err := Queues(r.Context(), client)
 		return list[Queue]{Items: queues}, err
 	})
-	handle("GET /queues/{queue}/messages", http.StatusOK, d.peek)
-	handle("POST /queues/{queue}/messages", http.StatusCreated, d.send)
-	handle("GET /poison", http.StatusOK, d.poison)
+	handle("GET /queues/{queue}/messages", http.StatusOK, func(r *http.Request) (any, error) { return peek(r, client) })
+	handle("POST /queues/{queue}/messages", http.StatusCreated, func(r *http.Request) (any, error) { return send(r, client) })
+	handle("GET /poison", http.StatusOK, func(r *http.Request) (any, error) { return poison(r, client) })
 	handle("POST /poison/{id}/redrive", http.StatusAccepted, func(r *http.Request) (any, error) {
-		return nil, d.Redrive(r.Context(), r.PathValue("id"))
+		return nil, client.Redrive(r.Context(), r.PathValue("id"))
 	})
 	return mux
 }
@@ -91,32 +89,32 @@ type list[T any] struct {
 	NextPageToken string `json:"nextPageToken,omitempty"`
 }
 
-func (d *Desk) peek(r *http.Request) (any, error) {
+func peek(r *http.Request, client *azq.Client) (any, error) {
 	limit, err := number(r, "limit", azq.MaxBatch, 1, azq.MaxBatch)
 	if err != nil {
 		return nil, err
 	}
-	seen, err := d.Peek(r.Context(), r.PathValue("queue"), limit)
+	seen, err := Peek(r.Context(), client, r.PathValue("queue"), limit)
 	return list[Message]{Items: seen}, err
 }
 
-func (d *Desk) poison(r *http.Request) (any, error) {
+func poison(r *http.Request, client *azq.Client) (any, error) {
 	limit, err := number(r, "limit", 20, 1, 100)
 	if err != nil {
 		return nil, err
 	}
-	found, next, err := d.Poison(r.Context(), limit, r.URL.Query().Get("pageToken"))
+	found, next, err := client.ListPoison(r.Context(), limit, r.URL.Query().Get("pageToken"))
 	return list[azq.Poisoned]{Items: append([]azq.Poisoned{}, found...), NextPageToken: next}, err
 }
 
-func (d *Desk) send(r *http.Request) (any, error) {
+func send(r *http.Request, client *azq.Client) (any, error) {
 	var work NewItem
 	body := json.NewDecoder(http.MaxBytesReader(nil, r.Body, maxBody))
 	body.DisallowUnknownFields()
 	if err := body.Decode(&work); err != nil {
 		return nil, fmt.Errorf("%w: read the body: %w", errInvalid, err)
 	}
-	id, err := d.Send(r.Context(), r.PathValue("queue"), work)
+	id, err := Send(r.Context(), client, r.PathValue("queue"), work)
 	return map[string]string{"id": id}, err
 }
 
@@ -150,7 +148,7 @@ var problems = []struct {
 	{errInvalid, http.StatusBadRequest, "invalid_request"},
 	{azq.ErrMalformed, http.StatusBadRequest, "invalid_request"},
 	{tablestore.ErrToken, http.StatusBadRequest, "invalid_page_token"},
-	{ErrNoQueue, http.StatusNotFound, "queue_not_found"},
+	{azq.ErrNoQueue, http.StatusNotFound, "queue_not_found"},
 	{azq.ErrNoPoison, http.StatusNotFound, "poison_not_found"},
 	{azq.ErrRedriving, http.StatusConflict, "state_conflict"},
 }

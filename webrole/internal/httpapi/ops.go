@@ -24,7 +24,7 @@ import (
 const workerMemory = 10 * time.Minute
 
 // operate leaves a request to the library's handler, behind the checks of this API.
-func (s *Server) operate(c *gin.Context) { s.desk.ServeHTTP(c.Writer, c.Request) }
+func (s *Server) operate(c *gin.Context) { s.operator.ServeHTTP(c.Writer, c.Request) }
 
 // ListQueues implements GET /ops/queues.
 func (s *Server) ListQueues(c *gin.Context) { s.operate(c) }
@@ -70,8 +70,7 @@ func (s *Server) redrive(ctx context.Context, poisonID string) error {
 			return s.Queues.DiscardPoison(ctx, poisonID)
 		}
 	}
-	_, err = s.Queues.Redrive(ctx, poisonID)
-	return err
+	return s.Queues.Redrive(ctx, poisonID)
 }
 
 // ListUnreadable implements GET /ops/unreadable.

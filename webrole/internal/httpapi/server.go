@@ -61,7 +61,6 @@ type Parts struct {
 	Board   *board.Board
 
 	Unreadable *tablestore.UnreadableRows
-	Desk       *azqops.Desk // of Queues
 }
 
 // Server implements api.ServerInterface. It is safe for concurrent use and keeps nothing
@@ -71,7 +70,7 @@ type Server struct {
 	doc       *openapi3.T
 	snapshots *recent.Cache[video.ID, snapshot]
 	asked     *ttlcache.Cache[workflow.Key, bool] // parts that viewers went to
-	desk      http.Handler                        // of queues and their poison
+	operator  http.Handler                        // of queues and their poison
 }
 
 var _ api.ServerInterface = (*Server)(nil)
@@ -83,7 +82,7 @@ func New(p Parts) (*Server, error) {
 		return nil, fmt.Errorf("read the API's document: %w", err)
 	}
 	s := &Server{Parts: p, doc: doc, snapshots: newSnapshots(p.Videos), asked: recent.NewMemory[workflow.Key, bool](maxSeekRequests, askAgainAfter)}
-	s.desk = http.StripPrefix(Base+"/ops", p.Desk.Routes(problem.Write))
+	s.operator = http.StripPrefix(Base+"/ops", azqops.Routes(p.Queues, problem.Write))
 	return s, nil
 }
 

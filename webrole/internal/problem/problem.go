@@ -20,7 +20,6 @@ import (
 
 	"github.com/cutroom/cutroom/shared/apikeys"
 	"github.com/cutroom/cutroom/shared/azq"
-	"github.com/cutroom/cutroom/shared/azq/azqops"
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
@@ -212,7 +211,7 @@ var answers = []struct {
 	{videostore.ErrKeyUsed, IdempotencyMiss, "This Idempotency-Key was used with another body."},
 	{videostore.ErrState, StateConflict, "The video is not in a state that allows this."},
 	{apikeys.ErrNotFound, NotFound, "There is no such key."},
-	{azqops.ErrNoQueue, QueueNotFound, "There is no such queue."},
+	{azq.ErrNoQueue, QueueNotFound, "There is no such queue."},
 	{azq.ErrNoPoison, PoisonNotFound, "There is no such poisoned item."},
 	{azq.ErrRedriving, StateConflict, "This item is being redriven, or a redrive of it was cut off. Look again in a minute."},
 	{registrations.ErrNotFound, NotFound, "No runner has this bib."},

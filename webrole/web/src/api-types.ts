@@ -2080,7 +2080,6 @@ export interface components {
             /** Format: double */
             visibilitySeconds: number;
             paused: boolean;
-            poison: boolean;
             pool?: string;
         };
         QueueList: {

@@ -41,7 +41,7 @@ type command struct {
 	Pause      pause      `cmd:"" help:"Stop workers from taking from a queue."`
 	Resume     resume     `cmd:"" help:"Undo pause."`
 	Visibility visibility `cmd:"" help:"Set how long a message that a worker has taken is hidden from others."`
-	Clear      empty      `cmd:"" help:"Remove every message of queues."`
+	Clear      empty      `cmd:"" help:"Remove every message of queues and their lanes."`
 	Send       send       `cmd:"" help:"Put an item into a queue."`
 }
 
@@ -51,9 +51,9 @@ func main() {
 	var c command
 	parsed := kong.Parse(&c, kong.Name("azq"), kong.Vars{"namespace": azq.DefaultNamespace}, kong.UsageOnError(),
 		kong.Description("Operates queues of an Azure Storage account."), kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
-	desk, err := c.open(ctx)
+	client, err := c.open(ctx)
 	if err == nil {
-		err = parsed.Run(&session{ctx, desk, c.JSON})
+		err = parsed.Run(&session{ctx, client, c.JSON})
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "azq: %s\n", azstore.Brief(err))
@@ -61,7 +61,7 @@ func main() {
 	}
 }
 
-func (c *command) open(ctx context.Context) (*azqops.Desk, error) {
+func (c *command) open(ctx context.Context) (*azq.Client, error) {
 	if c.ConnectionString == "" && c.Account == "" {
 		return nil, errors.New("which account? Set AZURE_STORAGE_CONNECTION_STRING or AZURE_STORAGE_ACCOUNT, or give a flag")
 	}
@@ -72,13 +72,13 @@ func (c *command) open(ctx context.Context) (*azqops.Desk, error) {
 	if err != nil {
 		return nil, err
 	}
-	return azqops.Discover(ctx, account, c.Send.Namespace)
+	return azq.Discover(ctx, account, c.Send.Namespace)
 }
 
 type session struct {
-	ctx  context.Context
-	desk *azqops.Desk
-	json bool
+	ctx    context.Context
+	client *azq.Client
+	json   bool
 }
 
 // show prints items as JSON, or each as a row of a table.
@@ -121,7 +121,7 @@ func told(err error, done string) error {
 type queues struct{}
 
 func (queues) Run(s *session) error {
-	found, err := s.desk.Queues(s.ctx)
+	found, err := azqops.Queues(s.ctx, s.client)
 	if err != nil {
 		return err
 	}
@@ -137,13 +137,13 @@ type peek struct {
 }
 
 func (c peek) Run(s *session) error {
-	seen, err := s.desk.Peek(s.ctx, c.Queue, c.Limit)
+	seen, err := azqops.Peek(s.ctx, s.client, c.Queue, c.Limit)
 	if err != nil {
 		return err
 	}
 	return show(s, seen, "MESSAGE\tSENT\tDELIVERED\tTYPE\tSUBJECT\tDATA", func(m azqops.Message) []string {
 		row := []string{m.ID, m.InsertedAt.UTC().Format(time.RFC3339), fmt.Sprint(m.DequeueCount)}
-		if m.Content == nil {
+		if m.Error != "" {
 			return append(row, "", "", m.Error)
 		}
 		return append(row, m.Type, m.Subject, string(m.Data))
@@ -157,7 +157,7 @@ type poison struct {
 func (c poison) Run(s *session) error {
 	var all []azq.Poisoned
 	for token, more := "", true; more && len(all) < c.Limit; more = token != "" {
-		page, next, err := s.desk.Poison(s.ctx, c.Limit-len(all), token)
+		page, next, err := s.client.ListPoison(s.ctx, c.Limit-len(all), token)
 		if err != nil {
 			return err
 		}
@@ -174,7 +174,7 @@ type redrive struct {
 
 func (c redrive) Run(s *session) (err error) {
 	for _, id := range c.IDs {
-		err = errors.Join(err, told(s.desk.Redrive(s.ctx, id), "sent again: "+id))
+		err = errors.Join(err, told(s.client.Redrive(s.ctx, id), "sent again: "+id))
 	}
 	return err
 }
@@ -184,7 +184,7 @@ type onQueue struct {
 }
 
 func (c onQueue) do(s *session, act func(*azq.Queue, context.Context) error, done string) error {
-	q, err := s.desk.Queue(c.Queue)
+	q, err := s.client.Find(c.Queue)
 	if err != nil {
 		return err
 	}
@@ -212,20 +212,20 @@ func (c visibility) Run(s *session) error {
 }
 
 type empty struct {
-	Queues []string `arg:"" name:"queue" help:"Each lane by its name."`
+	Queues []string `arg:"" name:"queue" help:"With its lanes."`
 	Yes    bool     `help:"Do not ask."`
 }
 
 func (c empty) Run(s *session) (err error) {
 	if !c.Yes {
-		fmt.Fprintf(os.Stderr, "Remove every message of %s for good? [y/N] ", strings.Join(c.Queues, ", "))
+		fmt.Fprintf(os.Stderr, "Remove every message of %s, and of their lanes, for good? [y/N] ", strings.Join(c.Queues, ", "))
 		line, _ := bufio.NewReader(os.Stdin).ReadString('\n') // no answer is none
 		if !strings.EqualFold(strings.TrimSpace(line), "y") {
 			return errors.New("nothing was removed; --yes does not ask")
 		}
 	}
 	for _, name := range c.Queues {
-		err = errors.Join(err, onQueue{name}.do(s, (*azq.Queue).Clear, "empty"))
+		err = errors.Join(err, told(s.client.Clear(s.ctx, name), name+": empty"))
 	}
 	return err
 }
@@ -241,7 +241,7 @@ type send struct {
 }
 
 func (c send) Run(s *session) error {
-	id, err := s.desk.Send(s.ctx, c.Queue, azqops.NewItem{
+	id, err := azqops.Send(s.ctx, s.client, c.Queue, azqops.NewItem{
 		Kind: c.Kind, ID: c.ID, Subject: c.Subject, Data: []byte(c.Data), DelaySeconds: int(math.Ceil(c.After.Seconds())),
 	})
 	if err == nil {

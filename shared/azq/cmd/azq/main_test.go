@@ -129,7 +129,7 @@ func TestAWorkersQueues(t *testing.T) {
 	if q := c.queue("mail"); q.Length != 2 || !q.Paused || q.VisibilitySeconds != 90 || len(handler.IDs()) != 2 {
 		t.Errorf("%+v, handled %v", q, handler.IDs())
 	}
-	if text := c.run("queues"); !strings.Contains(text, "1m30s") || !strings.Contains(text, "mail-poison") {
+	if text := c.run("queues"); !strings.Contains(text, "1m30s") || !strings.Contains(text, "mail-3") {
 		t.Error(text)
 	}
 	c.run("resume", "mail")
@@ -139,11 +139,11 @@ func TestAWorkersQueues(t *testing.T) {
 	}
 }
 
-// Messages are removed for who says so.
+// Messages are removed for who says so, those in the other lanes, too.
 func TestClearAsks(t *testing.T) {
 	t.Parallel()
 	c := open(t)
-	azqtest.Open(t, c.account, azq.Spec{Name: "mail"}, azq.Spec{Name: "post"})
+	azqtest.Open(t, c.account, azq.Spec{Name: "mail", Laned: true}, azq.Spec{Name: "post"})
 	for _, way := range []struct {
 		answer string
 		flags  []string
@@ -151,9 +151,12 @@ func TestClearAsks(t *testing.T) {
 	}{{"", nil, 1}, {"n\n", nil, 1}, {"y\n", nil, 0}, {"", []string{"--yes"}, 0}} {
 		c.run("clear", "mail", "post", "--yes")
 		c.run("send", "post", "letter")
+		c.run("send", "mail-2", "letter")
 		_, stderr, err := c.try(way.answer, append([]string{"clear", "mail", "post"}, way.flags...)...)
-		if left := c.queue("post").Length; left != way.left || (err == nil) != (left == 0) {
-			t.Errorf("answer %q, %v: %d messages are left, %v\n%s", way.answer, way.flags, left, err, stderr)
+		for _, queue := range []string{"post", "mail-2"} {
+			if left := c.queue(queue).Length; left != way.left || (err == nil) != (left == 0) {
+				t.Errorf("answer %q, %v: %d messages are left in %s, %v\n%s", way.answer, way.flags, left, queue, err, stderr)
+			}
 		}
 	}
 }
