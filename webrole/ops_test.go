@@ -74,7 +74,7 @@ func TestPoisonIsRedriven(t *testing.T) {
 		t.Errorf("after the failure: %+v", got)
 	}
 	found := decode[api.PoisonList](t, s.call(http.MethodGet, "/ops/poison", nil), http.StatusOK).Items
-	if len(found) != 1 || found[0].Queue != "probe" || found[0].Reason != "tried too often" || s.messages("probe") != 0 {
+	if len(found) != 1 || found[0].Queue != "probe" || found[0].Reason != "tried too often" || s.queue("probe-poison").Length != 1 {
 		t.Fatalf("poison: %+v", found)
 	}
 	s.call(http.MethodPost, "/ops/poison/"+found[0].ID+"/redrive", nil).want(t, http.StatusAccepted, "")

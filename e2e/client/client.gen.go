@@ -1473,6 +1473,7 @@ type Queue struct {
 	Length            int64   `json:"length"`
 	Name              string  `json:"name"`
 	Paused            bool    `json:"paused"`
+	Poison            bool    `json:"poison"`
 	Pool              *string `json:"pool,omitempty"`
 	VisibilitySeconds float64 `json:"visibilitySeconds"`
 }

@@ -18,6 +18,7 @@ const { AZURE_STORAGE_CONNECTION_STRING: account, AZQ_PREFIX: prefix = "", AZQ_Q
 const { AZQ_VISIBILITY = 30, AZQ_PAUSE = 30, AZQ_MAX_FAILURES = 5 } = process.env;
 const [visibility, pause, maxFailures] = [AZQ_VISIBILITY, AZQ_PAUSE, AZQ_MAX_FAILURES].map(Number);
 const queue = new QueueClient(account, prefix + name);
+const poisonQueue = new QueueClient(account, `${prefix}${name}-poison`);
 const poisonRows = TableClient.fromConnectionString(account, `${prefix}poison`, { allowInsecureConnection: true });
 
 // members cuts a JSON object into its members, `"name":value`, without touching them.
@@ -87,11 +88,19 @@ async function renew(message, work) {
 
 // putAside makes a message poison. After a crash the next delivery repeats it (poison).
 async function putAside(message, reason, item, text = message.messageText) {
+  const key = { partitionKey: name, rowKey: message.messageId };
+  const before = await poisonRows.getEntity(name, message.messageId).catch((error) => {
+    if (error.statusCode !== 404) throw error;
+  });
   await poisonRows.upsertEntity({
-    partitionKey: name, rowKey: message.messageId, Reason: reason, Text: Buffer.from(text), Inserted: message.insertedOn, PoisonedAt: new Date(),
+    ...key, Reason: reason, Text: Buffer.from(text), Inserted: message.insertedOn, PoisonedAt: new Date(),
     ...(item && { ItemId: item.id, Subject: item.subject, Failures: item.failures }),
     DequeueCount: { type: "Int64", value: String(message.dequeueCount) },
   });
+  if (!before?.CopyMessageId) {
+    const copy = await poisonQueue.sendMessage(text, { messageTimeToLive: -1 });
+    await poisonRows.updateEntity({ ...key, CopyMessageId: copy.messageId, CopyReceipt: copy.popReceipt });
+  }
   await queue.deleteMessage(message.messageId, message.popReceipt);
   console.log("poison", item?.id ?? message.messageId);
 }

@@ -222,8 +222,12 @@ func TestPoisonOfTheForeignWorkerIsRedriven(t *testing.T) {
 	}
 	foreign.says(t, "poison failing")
 	foreign.stop(t, syscall.SIGTERM)
-	if err := queues.Redrive(t.Context(), aside.ID); err != nil {
+	if _, err := queues.Redrive(t.Context(), aside.ID); err != nil {
 		t.Fatal(err)
+	}
+	copies, err := a.Queue(azq.PoisonName(queue)).GetProperties(t.Context(), nil)
+	if err != nil || *copies.ApproximateMessagesCount != 0 {
+		t.Errorf("%v copies are left in the poison queue, %v", copies.ApproximateMessagesCount, err)
 	}
 	var ours azqtest.Recorder
 	azqtest.Start(t, queues, map[string]azq.Handler{"greet": &ours, "paint": &ours})

@@ -269,7 +269,7 @@ func bounds(t *testing.T, s *drill) {
 		{"storage", `{"service":"blob","fault":"fire"}`, 400, "invalid_body"},
 		{"storage", `{"service":"blob","fault":"slow","share":1.5}`, 400, "invalid_body"},
 		{"storage", `{"service":"blob","fault":"slow","seconds":121}`, 400, "invalid_body"},
-		{"duplicate", `{"queue":"probes"}`, 404, "queue_not_found"},
+		{"duplicate", `{"queue":"probe-poison"}`, 404, "queue_not_found"},
 		{"burst", `{"videos":21}`, 400, "invalid_body"},
 		{"nothing", `{}`, 404, "not_found"},
 	} {

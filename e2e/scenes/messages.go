@@ -55,7 +55,7 @@ func queueVocabulary(s *Stage) {
 	must(q.Create(s.ctx))
 	must(q.Create(Quiet(s.ctx)))
 	s.Next()
-	s.Claim(len(get(queues.List(s.ctx))) == 1)
+	s.Claim(len(get(queues.List(s.ctx))) == 2)
 
 	messages := numbered("message", 40)
 	q.put("work", messages[0])

@@ -224,7 +224,7 @@ func (c *chaos) clear(ctx context.Context) {
 		}
 		cleared := false
 		for name, length := range lengths {
-			if length == 0 {
+			if length == 0 || strings.HasSuffix(name, "-poison") {
 				continue
 			}
 			req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.stack.AdminURL(c.webs[0])+"/api/v1/ops/queues/"+name+"/clear", nil)

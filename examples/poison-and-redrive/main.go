@@ -72,7 +72,7 @@ func redrive(ctx context.Context, client *azq.Client, id string) error {
 	poison, _, err := client.ListPoison(ctx, 100, "")
 	for _, p := range poison {
 		if p.ItemID == id {
-			err = client.Redrive(ctx, p.ID)
+			_, err = client.Redrive(ctx, p.ID)
 		}
 	}
 	return err

@@ -221,7 +221,7 @@ func ExampleClient_Redrive() {
 	fmt.Println(len(poisoned), "poisoned:", poisoned[0].ItemID, "-", poisoned[0].Reason)
 
 	broken = false
-	err = client.Redrive(context.Background(), poisoned[0].ID)
+	_, err = client.Redrive(context.Background(), poisoned[0].ID)
 	check(err)
 	work()
 	// Output:

@@ -115,7 +115,7 @@ func (i *Item) Fail(at time.Time, worker string, cause error) {
 	i.History = strings.Join(lines[max(0, len(lines)-maxHistoryLines):], "\n")
 }
 
-// Reset forgets what happened to earlier attempts, as a redrive does.
+// Reset forgets what happened to earlier attempts, as a redrive from the poison queue does.
 func (i *Item) Reset() {
 	i.Failures, i.Releases, i.Kills, i.Snoozes, i.Starts, i.LastError, i.History = 0, 0, 0, 0, 0, "", ""
 }

@@ -5,9 +5,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
-	"regexp"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,22 +51,6 @@ func withLanes(specs []Spec, lanes int) []Spec {
 		}
 	}
 	return all
-}
-
-var laneName = regexp.MustCompile(`^(.+)-([1-9][0-9]{0,3})$`)
-
-// laneOf returns the base and the number of the lane that a queue's name stands for among others:
-// "mail-2" is a lane of "mail" if there are "mail" and "mail-1", too. Else the number is 0.
-func laneOf(name string, exists func(string) bool) (base string, lane int) {
-	parts := laneName.FindStringSubmatch(name)
-	if parts == nil {
-		return "", 0
-	}
-	lane, _ = strconv.Atoi(parts[2]) // the pattern allows digits only
-	if !exists(parts[1]) || !exists(LaneName(parts[1], lane-1)) {
-		return "", 0
-	}
-	return parts[1], lane
 }
 
 const (

@@ -98,7 +98,8 @@ func TestTwoLanesAreTheCustomersOwn(t *testing.T) {
 	}
 }
 
-// The lanes of a queue are paused and resumed together, and are cleared together through lane 0.
+// The lanes of a queue are paused and resumed together, have one poison queue, and
+// are cleared together through lane 0.
 func TestLanesAreOneQueueToTheOperator(t *testing.T) {
 	t.Parallel()
 	qs := stack(t)
@@ -120,7 +121,7 @@ func TestLanesAreOneQueueToTheOperator(t *testing.T) {
 	if err != nil || len(list) != 1 {
 		t.Fatalf("ListPoison = %v, %v", list, err)
 	}
-	if err := qs.Redrive(t.Context(), list[0].ID); err != nil {
+	if _, err := qs.Redrive(t.Context(), list[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	if state, err := lane2.Length(t.Context()); err != nil || state.Length != 2 {

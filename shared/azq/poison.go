@@ -40,6 +40,11 @@ type Poisoned struct {
 	Inserted     time.Time `json:"-"` // when the message was sent
 	PoisonedAt   time.Time `json:"poisonedAt"`
 
+	// The copy in the poison queue. The receipt from sending is valid until a worker receives
+	// the copy.
+	CopyMessageID string `row:"CopyMessageId" json:"-"`
+	CopyReceipt   string `json:"-"`
+
 	RedrivingSince time.Time `json:"-"` // when a redrive began
 
 	etag string
@@ -58,9 +63,10 @@ func (p Poisoned) entity() tablestore.Entity {
 // maxProperty is how many UTF-16 code units of a text are kept. A property holds 32,768.
 const maxProperty = 32_000
 
-// Poison ends the deliveries of the item: it writes a row in [PoisonTable] with the reason
-// and the history, and then deletes the message. After a crash between the two the next
-// delivery does both again.
+// Poison ends the deliveries of the item. In this order it writes a row in
+// [PoisonTable] with the reason and the history, sends a copy to the queue
+// <name>-poison, where other tools look for it, and deletes the message. After a
+// crash the next delivery repeats all three; the row remembers the copy.
 func (l *Lease) Poison(ctx context.Context, reason string, record func(*Item)) error {
 	return l.while("poison", func() error {
 		text, err := l.recorded(record)
@@ -76,18 +82,51 @@ func (l *Lease) Poison(ctx context.Context, reason string, record func(*Item)) e
 
 func (l *Lease) setAside(ctx context.Context, text, reason string) error {
 	q := l.queue
+	before, err := q.poisoned(ctx, l.MessageID)
+	if err != nil && !errors.Is(err, ErrNoPoison) {
+		return err
+	}
 	row := Poisoned{
 		Queue: q.spec.Name, MessageID: l.MessageID, Reason: reason, History: l.item.History,
 		ItemID: l.item.ID, Kind: l.item.Kind, Subject: l.item.Subject, Text: []byte(text), Failures: l.item.Failures,
 		DequeueCount: l.DequeueCount, Inserted: l.Inserted, PoisonedAt: time.Now(),
+		CopyMessageID: before.CopyMessageID, CopyReceipt: before.CopyReceipt, RedrivingSince: before.RedrivingSince,
 	}
 	for _, text := range []*string{&row.Reason, &row.History, &row.ItemID, &row.Kind, &row.Subject} {
 		*text = azstore.Storable(*text, maxProperty)
 	}
-	return q.creating(ctx, func() error {
-		_, err := q.poisoned.Upsert(ctx, row.entity())
+	var etag string
+	err = q.creating(ctx, func() (err error) {
+		etag, err = q.poisonedRows.Upsert(ctx, row.entity())
 		return err
 	})
+	if err != nil || row.CopyMessageID != "" { // the copy was sent before a crash
+		return err
+	}
+	sent, err := q.enqueue(ctx, q.poison, text, 0, 0)
+	if err != nil || len(sent.Messages) != 1 {
+		return err
+	}
+	row.CopyMessageID, row.CopyReceipt = *sent.Messages[0].MessageID, *sent.Messages[0].PopReceipt
+	_, err = q.poisonedRows.Update(ctx, row.entity(), etag)
+	if errors.Is(err, tablestore.ErrNotFound) || errors.Is(err, tablestore.ErrChanged) {
+		// Another process was quicker: an operator who saw the row and has redriven the item, or
+		// a worker that poisons it too and has a copy of its own.
+		return q.removeCopy(ctx, row)
+	}
+	return err
+}
+
+// poisoned returns the row of a message, or [ErrNoPoison].
+func (q *Queue) poisoned(ctx context.Context, messageID string) (row Poisoned, _ error) {
+	e, err := q.poisonedRows.Get(ctx, q.spec.Name, messageID)
+	if errors.Is(err, tablestore.ErrNotFound) || errors.Is(err, tablestore.ErrLimit) || azstore.HasCode(err, aztables.TableNotFound) {
+		err = ErrNoPoison
+	}
+	if err != nil {
+		return row, fmt.Errorf("poisoned item %q: %w", q.spec.Name+"~"+messageID, err)
+	}
+	return tablestore.Decode(ctx, q.poisonedRows, e, readPoison)
 }
 
 // ListPoison returns a page of poison items, ordered by queue, and the token of the
@@ -103,16 +142,9 @@ func (qs *queues) ListPoison(ctx context.Context, limit int, token string) ([]Po
 }
 
 // GetPoison returns one poison item, or [ErrNoPoison].
-func (qs *queues) GetPoison(ctx context.Context, id string) (row Poisoned, _ error) {
-	queue, messageID, _ := strings.Cut(id, "~")
-	e, err := qs.poison.Get(ctx, queue, messageID)
-	if errors.Is(err, tablestore.ErrNotFound) || errors.Is(err, tablestore.ErrLimit) || azstore.HasCode(err, aztables.TableNotFound) {
-		err = ErrNoPoison
-	}
-	if err != nil {
-		return row, fmt.Errorf("poisoned item %q: %w", id, err)
-	}
-	return tablestore.Decode(ctx, qs.poison, e, readPoison)
+func (qs *queues) GetPoison(ctx context.Context, id string) (Poisoned, error) {
+	_, row, err := qs.poisoned(ctx, id)
+	return row, err
 }
 
 // ErrRedriving says that a redrive of the item is under way, or was cut off a moment ago.
@@ -125,44 +157,50 @@ const redriveTakes = time.Minute
 // the same id, and removes its row. Of several at once one sends it, because each claims the
 // row first, and the others get [ErrRedriving]. A repetition after a crash may send a
 // duplicate, a minute later at the earliest.
-func (qs *queues) Redrive(ctx context.Context, id string) error {
-	row, err := qs.GetPoison(ctx, id)
+func (qs *queues) Redrive(ctx context.Context, id string) (Poisoned, error) {
+	q, row, err := qs.poisoned(ctx, id)
 	if err != nil {
-		return err
+		return Poisoned{}, err
 	}
-	q, err := qs.Find(row.Queue)
-	if err == nil {
-		err = qs.claim(ctx, row)
+	if qs.byName[q.spec.Name] == nil {
+		return row, fmt.Errorf("redrive %s: %w: %q", id, ErrNoQueue, q.spec.Name)
 	}
+	row, err = q.claim(ctx, row)
 	if err == nil {
 		err = q.sendAgain(ctx, string(row.Text))
 	}
 	if err == nil {
-		err = qs.DiscardPoison(ctx, id)
+		err = q.forget(ctx, row)
 	}
 	if err != nil {
-		return fmt.Errorf("redrive %s: %w", id, err)
+		return row, fmt.Errorf("redrive %s: %w", id, err)
 	}
-	return nil
+	return row, nil
 }
 
-// claim marks a row as being redriven by this caller alone.
-func (qs *queues) claim(ctx context.Context, row Poisoned) error {
-	if time.Since(row.RedrivingSince) < redriveTakes {
-		return ErrRedriving
+// claim marks a row as being redriven by this caller alone, and returns it as it is now: a
+// worker that has just written it adds the copy a moment later.
+func (q *Queue) claim(ctx context.Context, row Poisoned) (Poisoned, error) {
+	for time.Since(row.RedrivingSince) >= redriveTakes {
+		claimed := row
+		claimed.RedrivingSince = time.Now()
+		_, err := q.poisonedRows.Update(ctx, claimed.entity(), row.etag)
+		if err == nil || !errors.Is(err, tablestore.ErrChanged) && !errors.Is(err, tablestore.ErrNotFound) {
+			return claimed, err
+		}
+		if row, err = q.poisoned(ctx, row.MessageID); errors.Is(err, ErrNoPoison) {
+			return row, ErrRedriving
+		} else if err != nil {
+			return row, err
+		}
 	}
-	row.RedrivingSince = time.Now()
-	_, err := qs.poison.Update(ctx, row.entity(), row.etag)
-	if tablestore.Overtaken(err) {
-		return fmt.Errorf("%w: %w", ErrRedriving, err)
-	}
-	return err
+	return row, ErrRedriving
 }
 
 func (q *Queue) sendAgain(ctx context.Context, text string) error {
 	item, err := DecodeItem(text)
 	if err != nil { // not readable here; a newer worker may be able to read it
-		err = q.enqueue(ctx, text, 0, 0)
+		_, err = q.enqueue(ctx, q.client, text, 0, 0)
 		q.ring(ctx)
 		return err
 	}
@@ -172,10 +210,46 @@ func (q *Queue) sendAgain(ctx context.Context, text string) error {
 
 // DiscardPoison removes a poison item for good. A missing one is no error.
 func (qs *queues) DiscardPoison(ctx context.Context, id string) error {
-	queue, messageID, _ := strings.Cut(id, "~")
-	err := qs.poison.Delete(ctx, queue, messageID, tablestore.AnyETag)
-	if err != nil && !azstore.IsNotFound(err) {
+	q, row, err := qs.poisoned(ctx, id)
+	if err == nil {
+		err = q.forget(ctx, row)
+	}
+	if err != nil && !errors.Is(err, ErrNoPoison) {
 		return fmt.Errorf("discard %s: %w", id, err)
 	}
 	return nil
+}
+
+// forget removes the copy and then the row. A copy that another tool has is left to it.
+func (q *Queue) forget(ctx context.Context, row Poisoned) error {
+	err := q.removeCopy(ctx, row)
+	if err == nil {
+		err = q.poisonedRows.Delete(ctx, row.Queue, row.MessageID, tablestore.AnyETag)
+	}
+	if azstore.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// removeCopy deletes the message that a row names in the poison queue, if it names one.
+func (q *Queue) removeCopy(ctx context.Context, row Poisoned) error {
+	if row.CopyMessageID == "" {
+		return nil
+	}
+	if _, err := q.poison.DeleteMessage(ctx, row.CopyMessageID, row.CopyReceipt, nil); err != nil && !refused(err) {
+		return err
+	}
+	return nil
+}
+
+// poisoned finds a poison item and its queue, which may be one that is declared no more.
+func (qs *queues) poisoned(ctx context.Context, id string) (q *Queue, row Poisoned, err error) {
+	queue, messageID, _ := strings.Cut(id, "~")
+	q = qs.byName[queue]
+	if q == nil {
+		q = OpenQueue(qs.account, Spec{Name: queue})
+	}
+	row, err = q.poisoned(ctx, messageID)
+	return q, row, err
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +14,15 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/inject"
 )
+
+func copies(t *testing.T, a *azstore.Account) int64 {
+	t.Helper()
+	got, err := a.Queue(azq.PoisonName(jobs)).GetProperties(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return *got.ApproximateMessagesCount
+}
 
 func TestPoisonAndRedrive(t *testing.T) {
 	t.Parallel()
@@ -26,8 +36,8 @@ func TestPoisonAndRedrive(t *testing.T) {
 	if err := lease.Poison(t.Context(), "five failures", last); err != nil {
 		t.Fatal(err)
 	}
-	if n := length(t, q); n != 0 {
-		t.Errorf("%d messages are left", n)
+	if n, c := length(t, q), copies(t, a); n != 0 || c != 1 {
+		t.Errorf("%d messages and %d copies, want 0 and 1", n, c)
 	}
 
 	list, next, err := qs.ListPoison(t.Context(), 10, "")
@@ -40,7 +50,7 @@ func TestPoisonAndRedrive(t *testing.T) {
 		t.Errorf("poisoned item: %+v", p)
 	}
 	<-q.Woken() // of the send above
-	if err := qs.Redrive(t.Context(), p.ID); err != nil {
+	if _, err := qs.Redrive(t.Context(), p.ID); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -52,7 +62,10 @@ func TestPoisonAndRedrive(t *testing.T) {
 	if err != nil || again.ID != item.ID || again.Failures != 0 || again.LastError != "" || again.History != "" {
 		t.Errorf("redriven item: %+v, %v", again, err)
 	}
-	err = qs.Redrive(t.Context(), p.ID)
+	if c := copies(t, a); c != 0 {
+		t.Errorf("%d copies are left", c)
+	}
+	_, err = qs.Redrive(t.Context(), p.ID)
 	wantIs(t, "Redrive again", err, azq.ErrNoPoison)
 	_, err = qs.GetPoison(t.Context(), `../x`)
 	wantIs(t, "GetPoison", err, azq.ErrNoPoison)
@@ -77,7 +90,7 @@ func TestMalformedMessageIsKeptAsItCame(t *testing.T) {
 	if err != nil || len(list) != 1 || string(list[0].Text) != text {
 		t.Fatalf("ListPoison = %d items, %v", len(list), err)
 	}
-	if err := qs.Redrive(t.Context(), list[0].ID); err != nil {
+	if _, err := qs.Redrive(t.Context(), list[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	seen, err := q.Peek(t.Context(), 1)
@@ -93,12 +106,57 @@ func TestMalformedMessageIsKeptAsItCame(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if list, _, err := qs.ListPoison(t.Context(), 10, ""); err != nil || len(list) != 0 {
-		t.Errorf("%d items after discarding, %v", len(list), err)
+	if list, _, err := qs.ListPoison(t.Context(), 10, ""); err != nil || len(list) != 0 || copies(t, a) != 0 {
+		t.Errorf("%d items and %d copies after discarding, %v", len(list), copies(t, a), err)
 	}
 }
 
-// A crash after the row and before the delete repeats the burial: one entry.
+// A redrive that read the row before the worker added its copy is no redrive of two at once:
+// it goes on with the row as it is.
+func TestRedriveOfARowThatChanges(t *testing.T) {
+	t.Parallel()
+	read, buried := make(chan bool), make(chan bool)
+	var copied, claimed sync.Once
+	worker := &inject.Transport{Choose: func(r *http.Request) inject.Fault {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, azq.PoisonName(jobs)+"/messages") {
+			copied.Do(func() { <-read })
+		}
+		return inject.None
+	}}
+	operator := &inject.Transport{Choose: func(r *http.Request) inject.Fault {
+		if r.Method != http.MethodGet && strings.Contains(r.URL.Path, azq.PoisonTable+"(") {
+			claimed.Do(func() { close(read); <-buried })
+		}
+		return inject.None
+	}}
+	same := azuritetest.Account(t)
+	by := func(transport *inject.Transport) (*azq.Client, *azq.Queue) {
+		return open(t, azuritetest.AccountWith(t, func(c *azstore.Config) { c.Prefix, c.Transport = same.Prefix(), transport }), 30*time.Second)
+	}
+	_, q := by(worker)
+	qs, _ := by(operator)
+	sendItem(t, q, itemWith(t, "v/g1/encode/4", nil))
+	lease := receive(t, q)
+	go func() {
+		defer close(buried)
+		if err := lease.Poison(t.Context(), "five failures", nil); err != nil {
+			t.Error(err)
+		}
+	}()
+	azuritetest.Eventually(t, 20*time.Second, func() error {
+		_, err := qs.GetPoison(t.Context(), jobs+"~"+lease.MessageID)
+		return err
+	})
+	if _, err := qs.Redrive(t.Context(), jobs+"~"+lease.MessageID); err != nil {
+		t.Error(err)
+	}
+	left, _, err := qs.ListPoison(t.Context(), 10, "")
+	if n, c := length(t, q), copies(t, same); err != nil || len(left) != 0 || c != 0 || n != 1 {
+		t.Errorf("%d rows, %d copies and %d messages are left, %v; want the redriven message", len(left), c, n, err)
+	}
+}
+
+// A crash after the copy and before the delete repeats the burial: one entry.
 func TestBurialIsRepeatableAndLeavesOneEntry(t *testing.T) {
 	t.Parallel()
 	// The delete is refused for good, as if the worker had died before it.
@@ -121,25 +179,25 @@ func TestBurialIsRepeatableAndLeavesOneEntry(t *testing.T) {
 		t.Fatal(err)
 	}
 	list, _, err := qs.ListPoison(t.Context(), 10, "")
-	if err != nil || len(list) != 1 || length(t, q) != 0 {
-		t.Errorf("%d rows, %d messages, %v; want 1, 0", len(list), length(t, q), err)
+	if err != nil || len(list) != 1 || copies(t, good) != 1 || length(t, q) != 0 {
+		t.Errorf("%d rows, %d copies, %d messages, %v; want 1, 1, 0", len(list), copies(t, good), length(t, q), err)
 	}
 }
 
 // An operator sees the row as soon as it is written, and redrives while the worker is
-// still deleting the message. No row of what is worked on again stays.
+// still sending the copy. Neither row nor copy of what is worked on again stays.
 func TestRedriveWhileItIsPoisoned(t *testing.T) {
 	t.Parallel()
 	var operator *azq.Client
 	var redriven atomic.Int32
 	faults := &inject.Transport{Choose: func(r *http.Request) inject.Fault {
-		if messageCall(http.MethodDelete)(r) && redriven.Add(1) == 1 {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, azq.PoisonName(jobs)+"/messages") && redriven.Add(1) == 1 {
 			seen, _, err := operator.ListPoison(t.Context(), 10, "")
 			if err != nil || len(seen) != 1 {
 				t.Errorf("the operator sees %d items, %v", len(seen), err)
 				return inject.None
 			}
-			if err := operator.Redrive(t.Context(), seen[0].ID); err != nil {
+			if _, err := operator.Redrive(t.Context(), seen[0].ID); err != nil {
 				t.Errorf("redrive: %v", err)
 			}
 		}
@@ -154,7 +212,7 @@ func TestRedriveWhileItIsPoisoned(t *testing.T) {
 		t.Fatal(err)
 	}
 	left, _, err := operator.ListPoison(t.Context(), 10, "")
-	if n := length(t, q); err != nil || len(left) != 0 || n != 1 || redriven.Load() != 1 {
-		t.Errorf("%d rows and %d messages are left after %d redrives, %v; want the redriven message", len(left), n, redriven.Load(), err)
+	if n, c := length(t, q), copies(t, a); err != nil || len(left) != 0 || c != 0 || n != 1 || redriven.Load() != 1 {
+		t.Errorf("%d rows, %d copies and %d messages are left after %d redrives, %v; want the redriven message", len(left), c, n, redriven.Load(), err)
 	}
 }

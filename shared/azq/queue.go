@@ -33,7 +33,7 @@ const (
 // ErrTooLarge says that an item does not fit a message even without its data.
 var ErrTooLarge = errors.New("work item is larger than a queue message")
 
-// Queue is one queue. It is safe for concurrent use.
+// Queue is one queue and the poison queue beside it. It is safe for concurrent use.
 type Queue struct {
 	spec    Spec
 	account *azstore.Account
@@ -41,7 +41,9 @@ type Queue struct {
 	blobs   *blobstore.Store
 	wake    chan struct{} // holds at most one call of Wake
 
-	poisoned  *tablestore.Table
+	poison       *azqueue.QueueClient // <base>-poison
+	poisonedRows *tablestore.Table
+
 	doorbells *tablestore.Table
 	nextRing  atomic.Pointer[time.Time] // not before; nil at first
 
@@ -59,7 +61,8 @@ func OpenQueue(a *azstore.Account, spec Spec) *Queue {
 	spec = spec.withDefaults()
 	q := &Queue{
 		spec: spec, account: a, client: a.Queue(spec.Name), blobs: blobstore.New(a), wake: make(chan struct{}, 1),
-		poisoned: tablestore.New(a, PoisonTable), doorbells: tablestore.New(a, DoorbellTable),
+		poison: a.Queue(PoisonName(spec.Base())), poisonedRows: tablestore.New(a, PoisonTable),
+		doorbells: tablestore.New(a, DoorbellTable),
 	}
 	q.lead = q
 	return q
@@ -89,7 +92,7 @@ func (q *Queue) send(ctx context.Context, item Item, delay, expiry time.Duration
 		text, err = encode(item)
 	}
 	if err == nil {
-		err = q.enqueue(ctx, text, delay, expiry)
+		_, err = q.enqueue(ctx, q.client, text, delay, expiry)
 	}
 	if err != nil {
 		return fmt.Errorf("send %s to queue %s: %w", item.ID, q.spec.Name, err)
@@ -143,18 +146,19 @@ func encode(item Item) (string, error) {
 	return text, err
 }
 
-func (q *Queue) enqueue(ctx context.Context, text string, delay, expiry time.Duration) error {
+func (q *Queue) enqueue(ctx context.Context, to *azqueue.QueueClient, text string, delay, expiry time.Duration) (sent azqueue.EnqueueMessagesResponse, err error) {
 	if delay > maxVisibility {
-		return fmt.Errorf("a delay of %v: the longest is %v", delay, maxVisibility)
+		return sent, fmt.Errorf("a delay of %v: the longest is %v", delay, maxVisibility)
 	}
 	options := &azqueue.EnqueueMessageOptions{TimeToLive: new(int32(-1)), VisibilityTimeout: new(seconds(delay))}
 	if expiry > 0 {
 		options.TimeToLive = new(int32(min(math.Ceil(expiry.Seconds()), math.MaxInt32)))
 	}
-	return q.creating(ctx, func() error {
-		_, err := q.client.EnqueueMessage(ctx, text, options)
+	err = q.creating(ctx, func() error {
+		sent, err = to.EnqueueMessage(ctx, text, options)
 		return err
 	})
+	return sent, err
 }
 
 // creating makes what a request finds missing, because somebody has removed it while we run,
@@ -240,14 +244,16 @@ func (q *Queue) Clear(ctx context.Context) error {
 
 // Create makes the queue and what else it needs, if missing.
 func (q *Queue) Create(ctx context.Context) error {
-	return q.account.Ensure(ctx, azstore.Names{Containers: containers, Queues: []string{q.spec.Name}, Tables: tables})
+	return q.account.Ensure(ctx, azstore.Names{Containers: containers, Queues: []string{q.spec.Name, PoisonName(q.spec.Base())}, Tables: tables})
 }
 
-// Delete removes the queue, if it exists. For 30 s or more Azure refuses to create a queue of
-// the same name.
+// Delete removes the queue and its poison queue, if they exist. For 30 s or more Azure refuses
+// to create a queue of the same name.
 func (q *Queue) Delete(ctx context.Context) error {
-	if _, err := q.client.Delete(ctx, nil); err != nil && !IsMissing(err) {
-		return fmt.Errorf("delete queue %s: %w", q.spec.Name, err)
+	for _, client := range []*azqueue.QueueClient{q.client, q.poison} {
+		if _, err := client.Delete(ctx, nil); err != nil && !IsMissing(err) {
+			return fmt.Errorf("delete queue %s: %w", q.spec.Name, err)
+		}
 	}
 	return nil
 }

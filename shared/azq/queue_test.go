@@ -413,7 +413,7 @@ func TestQueuesAreListedCreatedAndDeleted(t *testing.T) {
 		}
 		return found
 	}
-	want := []string{a.Name(jobs)}
+	want := []string{a.Name(jobs), a.Name(jobs + "-poison")}
 	if diff := cmp.Diff(want, names()); diff != "" {
 		t.Errorf("queues (-want +got):\n%s", diff)
 	}

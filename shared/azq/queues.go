@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -60,12 +62,9 @@ func (qs *queues) Ensure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var missing []string
-	for _, spec := range qs.specs {
-		if !slices.Contains(there, qs.account.Name(spec.Name)) {
-			missing = append(missing, spec.Name)
-		}
-	}
+	missing := slices.DeleteFunc(namesOf(qs.specs), func(name string) bool {
+		return slices.Contains(there, qs.account.Name(name))
+	})
 	err = qs.account.Ensure(ctx, azstore.Names{Containers: containers, Queues: missing, Tables: tables})
 	qs.ensured.Store(err == nil)
 	return err
@@ -83,13 +82,17 @@ func (qs *queues) Queue(name string) *Queue { return qs.byName[name] }
 // ErrNoQueue says that a client has no queue of that name.
 var ErrNoQueue = errors.New("there is no such queue")
 
-// Find returns a queue by its base name, or [ErrNoQueue].
+// Find returns a queue by its base name, or the poison queue of one, or [ErrNoQueue].
 func (qs *queues) Find(name string) (*Queue, error) {
-	q := qs.byName[name]
-	if q == nil {
-		return nil, fmt.Errorf("%w: %q", ErrNoQueue, name)
+	base, _ := strings.CutSuffix(name, PoisonName(""))
+	switch lead := qs.byName[base]; {
+	case qs.byName[name] != nil:
+		return qs.byName[name], nil
+	case lead != nil && lead.spec.lane == 0: // the poison of other lanes goes there, too
+		// Visibility is that of the queue: it is what a redriven item gets.
+		return OpenQueue(qs.account, Spec{Name: name, Visibility: lead.spec.Visibility, found: true}), nil
 	}
-	return q, nil
+	return nil, fmt.Errorf("%w: %q", ErrNoQueue, name)
 }
 
 // Waiting reports, with one request, whether a queue holds a message that could be received.
@@ -105,8 +108,12 @@ func (qs *queues) Waiting(ctx context.Context, queue string) (bool, error) {
 // Clear removes every message of a queue. With the name of a base queue it clears
 // its other lanes too: see [Queue.Clear].
 func (qs *queues) Clear(ctx context.Context, queue string) error {
-	if _, err := qs.Find(queue); err != nil {
+	q, err := qs.Find(queue)
+	if err != nil {
 		return err
+	}
+	if qs.byName[queue] == nil { // a poison queue
+		return q.Clear(ctx)
 	}
 	for _, spec := range qs.specs {
 		if spec.Name == queue || spec.Base() == queue {
@@ -135,7 +142,8 @@ func (qs *queues) List(ctx context.Context) (found []string, _ error) {
 }
 
 // Discover opens every queue of the account's prefix, in order, for programs that operate queues
-// which others declare. The account does not say what is in them or who works on them: kinds,
+// which others declare. The account says what the queues are: a queue
+// "mail-1" without a poison queue of its own is a lane of "mail" if that has one. It does not say what is in them or who works on them: kinds,
 // pools and timeouts are empty, except a timeout that was published. What is sent is of the
 // namespace; "" is [DefaultNamespace].
 func Discover(ctx context.Context, a *azstore.Account, namespace string) (*Client, error) {
@@ -143,12 +151,23 @@ func Discover(ctx context.Context, a *azstore.Account, namespace string) (*Clien
 	if err != nil {
 		return nil, err
 	}
+	exists := func(base string) bool { return slices.Contains(there, a.Name(base)) }
 	slices.Sort(there) // a base queue comes before its lanes
 	specs := []Spec{}  // not nil, which would mean a queue "default"
 	for _, name := range there {
 		spec := Spec{Name: strings.TrimPrefix(name, a.Prefix()), found: true}
-		spec.base, spec.lane = laneOf(spec.Name, func(name string) bool { return slices.Contains(there, a.Name(name)) })
+		if base, isPoison := strings.CutSuffix(spec.Name, PoisonName("")); isPoison && exists(base) {
+			continue
+		}
+		lane := laneOf.FindStringSubmatch(spec.Name)
+		if lane != nil && exists(lane[1]) && exists(PoisonName(lane[1])) && !exists(PoisonName(spec.Name)) {
+			spec.base = lane[1]
+			spec.lane, _ = strconv.Atoi(lane[2]) // the pattern allows digits only
+		}
 		specs = append(specs, spec)
 	}
 	return Open(a, Options{Queues: specs, Namespace: namespace}), nil
 }
+
+// laneOf splits what [LaneName] makes.
+var laneOf = regexp.MustCompile(`^(.+)-([1-9][0-9]{0,3})$`)

@@ -114,9 +114,9 @@ func (c *Client) SendItem(ctx context.Context, queue string, item Item, delay ti
 
 // send is the innermost [Sender].
 func (qs *queues) send(ctx context.Context, out Outgoing) error {
-	q, err := qs.Find(out.Queue)
-	if err != nil {
-		return fmt.Errorf("send %s: %w", out.Item.ID, err)
+	q := qs.byName[out.Queue]
+	if q == nil {
+		return fmt.Errorf("send %s: %w: %q", out.Item.ID, ErrNoQueue, out.Queue)
 	}
 	return q.send(ctx, out.Item, out.Delay, out.Expiry)
 }

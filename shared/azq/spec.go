@@ -59,11 +59,22 @@ func (s Spec) withDefaults() Spec {
 	return s
 }
 
-// Names lists every queue of the options: base queues and other lanes.
-func Names(o Options) (names []string) {
+// PoisonName is the name of the queue for the poison messages of all lanes of a base queue.
+func PoisonName(base string) string { return base + "-poison" }
+
+// Names lists every queue of the options: base queues, their poison queues and other lanes.
+func Names(o Options) []string {
 	o = o.withDefaults()
-	for _, s := range withLanes(o.Queues, o.Lanes) {
+	return namesOf(withLanes(o.Queues, o.Lanes))
+}
+
+func namesOf(specs []Spec) []string {
+	var names []string
+	for _, s := range specs {
 		names = append(names, s.Name)
+		if s.lane == 0 {
+			names = append(names, PoisonName(s.Name))
+		}
 	}
 	return names
 }

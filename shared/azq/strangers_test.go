@@ -60,7 +60,7 @@ func TestEveryFailureCanBeRecorded(t *testing.T) {
 				t.Errorf("poison after %d attempts because %q", len(h.IDs()), aside[0].Reason)
 			}
 			azqtest.WaitEmpty(t, qs.Queue(jobs))
-			if err := qs.Redrive(t.Context(), aside[0].ID); err != nil {
+			if _, err := qs.Redrive(t.Context(), aside[0].ID); err != nil {
 				t.Errorf("redrive: %v", err)
 			}
 		})
@@ -206,7 +206,7 @@ func TestRedriveAtOnceSendsOnce(t *testing.T) {
 	var sent atomic.Int32
 	for range 5 {
 		redriving.Go(func() {
-			switch err := qs.Redrive(t.Context(), aside[0].ID); {
+			switch _, err := qs.Redrive(t.Context(), aside[0].ID); {
 			case err == nil:
 				sent.Add(1)
 			case !errors.Is(err, azq.ErrRedriving) && !errors.Is(err, azq.ErrNoPoison):
@@ -219,7 +219,7 @@ func TestRedriveAtOnceSendsOnce(t *testing.T) {
 		t.Errorf("%d said that they sent it, the queue holds %d, %v", sent.Load(), state.Length, err)
 	}
 	for _, id := range []string{"jobs~%", "jobs~a+b", `jobs~"`, "jobs~🎬", "jobs~\x00", "jobs~'", "jobs", "~", ""} {
-		if err := qs.Redrive(t.Context(), id); !errors.Is(err, azq.ErrNoPoison) {
+		if _, err := qs.Redrive(t.Context(), id); !errors.Is(err, azq.ErrNoPoison) {
 			t.Errorf("redrive of %q: %v, want ErrNoPoison", id, err)
 		}
 	}

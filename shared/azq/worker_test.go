@@ -619,7 +619,7 @@ func TestFailuresMakePoisonAndRedriveHelps(t *testing.T) {
 			if s := c.Stats().Queue(jobs); s.Failed != 5 || s.Poisoned != 1 || (fail == nil) != (s.Panics == 5) {
 				t.Errorf("counters %+v", s)
 			}
-			if err := qs.Redrive(t.Context(), p.ID); err != nil {
+			if _, err := qs.Redrive(t.Context(), p.ID); err != nil {
 				t.Fatal(err)
 			}
 			var cured azqtest.Recorder

@@ -92,7 +92,7 @@ func (c *Claim) Fail(ctx context.Context, failure *video.Failure) error {
 }
 
 // FailStep is Fail for a step whose attempts are used up, and does what comes after it. Call
-// it before the item is put aside as poison. A step that is done or no longer wanted
+// it before the item is put into the poison queue. A step that is done or no longer wanted
 // stays as it is. Safe to repeat.
 func (s *Store) FailStep(ctx context.Context, key workflow.Key, failure *video.Failure) error {
 	c, err := s.unclaimed(ctx, key)

@@ -9,7 +9,8 @@ import (
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-// Every declared queue is one that the service accepts, with the longest prefix.
+// Every declared queue is one that the service accepts, with its poison queue
+// and the longest prefix.
 func TestSpecsAreSound(t *testing.T) {
 	t.Parallel()
 	name := regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)

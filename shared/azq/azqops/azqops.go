@@ -9,6 +9,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -22,22 +23,29 @@ type Queue struct {
 	Length            int64   `json:"length"`                     // approximate; messages in flight too
 	VisibilitySeconds float64 `json:"visibilitySeconds,omitzero"` // in force, but of a discovered queue the published one only
 	Paused            bool    `json:"paused"`
+	Poison            bool    `json:"poison"`
 	Pool              string  `json:"pool,omitempty"` // empty for a discovered queue
 }
 
-// Queues returns all queues of a client: see [azq.Discover] for those that an account has. One
-// request per queue reads length and policy together (paper rows Q4 and Q10). A queue that
-// does not exist yet has no messages.
+// Queues returns all queues of a client with their poison queues: see [azq.Discover] for those
+// that an account has. One request per queue reads length and policy together (paper rows Q4
+// and Q10). A declared queue that does not exist yet has no messages.
 func Queues(ctx context.Context, client *azq.Client) ([]Queue, error) {
-	specs := client.Specs()
-	list := make([]Queue, len(specs))
+	var all []*azq.Queue
+	for _, spec := range client.Specs() {
+		all = append(all, client.Queue(spec.Name))
+		if poison, err := client.Find(azq.PoisonName(spec.Name)); err == nil {
+			all = append(all, poison)
+		}
+	}
+	list, missing := make([]Queue, len(all)), make([]bool, len(all))
 	group, groupCtx := errgroup.WithContext(ctx)
-	for i, spec := range specs {
+	for i, q := range all {
 		group.Go(func() error {
-			state, err := client.Queue(spec.Name).Length(groupCtx)
-			list[i] = Queue{Name: spec.Name, Length: state.Length, Pool: spec.Pool}
+			state, err := q.Length(groupCtx)
+			list[i] = Queue{Name: q.Name(), Length: state.Length, Pool: q.Spec().Pool, Poison: client.Queue(q.Name()) == nil}
 			if azq.IsMissing(err) {
-				return nil
+				missing[i], err = true, nil
 			}
 			return err
 		})
@@ -45,11 +53,14 @@ func Queues(ctx context.Context, client *azq.Client) ([]Queue, error) {
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	for i, spec := range specs { // only now is the policy of lane 0 read, which holds for all lanes
-		q := client.Queue(spec.Name)
+	shown := make([]Queue, 0, len(all))
+	for i, q := range all { // only now is the policy of lane 0 read, which holds for all lanes
 		list[i].VisibilitySeconds, list[i].Paused = q.Visibility().Seconds(), q.Paused()
+		if isDeclared := q.Spec().Visibility > 0; isDeclared || !missing[i] {
+			shown = append(shown, list[i])
+		}
 	}
-	return list, nil
+	return shown, nil
 }
 
 // Message is what people are told of a message.
@@ -105,8 +116,8 @@ func (p payload) Kind() string { return p.kind }
 
 // Send puts an item into a queue and returns its id: see [azq.Client.Send].
 func Send(ctx context.Context, client *azq.Client, queue string, work NewItem) (id string, err error) {
-	if _, err := client.Find(queue); err != nil {
-		return "", err
+	if client.Queue(queue) == nil {
+		return "", fmt.Errorf("%w: %q", azq.ErrNoQueue, queue)
 	}
 	return client.Send(ctx, payload{work.Data, work.Kind}, azq.InQueue(queue), azq.ID(cmp.Or(work.ID, rand.Text())),
 		azq.Subject(work.Subject), azq.After(time.Duration(work.DelaySeconds)*time.Second))

@@ -101,6 +101,9 @@ func TestQueuesAreOperated(t *testing.T) {
 		if q := queueNamed(t, h, "mail"); q.Length != 0 || q.Paused || q.VisibilitySeconds != map[string]float64{"declared": 20}[name] {
 			t.Errorf("%s: resumed and cleared: %+v", name, q)
 		}
+		if q := queueNamed(t, h, "mail-poison"); !q.Poison || q.Pool != "" {
+			t.Errorf("%s: %+v", name, q)
+		}
 	}
 }
 
@@ -196,7 +199,7 @@ func TestErrorsAreProblems(t *testing.T) {
 	}
 }
 
-// A queue of an account is a lane of another if those of all lower lanes are there, too.
+// A queue of an account is a lane if it shares the poison queue of another.
 func TestDiscover(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
@@ -204,14 +207,14 @@ func TestDiscover(t *testing.T) {
 	if err := many.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Ensure(t.Context(), azstore.Names{Queues: []string{"foreign", "foreign-3", "foreign-x"}}); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Queues: []string{"foreign", "foreign-1", "gone-poison"}}); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
 	for _, s := range discover(t, a).Specs() {
 		got = append(got, fmt.Sprint(s.Name, ":", s.Base(), ":", s.Lane()))
 	}
-	want := "foreign:foreign:0 foreign-3:foreign-3:0 foreign-x:foreign-x:0 mail:mail:0 mail-1:mail:1 mail-10:mail:10 mail-11:mail:11 " +
+	want := "foreign:foreign:0 foreign-1:foreign-1:0 gone-poison:gone-poison:0 mail:mail:0 mail-1:mail:1 mail-10:mail:10 mail-11:mail:11 " +
 		"mail-17:mail-17:0 mail-2:mail:2 mail-3:mail:3 mail-4:mail:4 mail-5:mail:5 mail-6:mail:6 mail-7:mail:7 mail-8:mail:8 mail-9:mail:9 plain:plain:0"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got  %v\nwant %s", got, want)

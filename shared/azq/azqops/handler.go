@@ -78,7 +78,8 @@ func Routes(client *azq.Client, fail func(http.ResponseWriter, *http.Request, er
 	handle("POST /queues/{queue}/messages", http.StatusCreated, func(r *http.Request) (any, error) { return send(r, client) })
 	handle("GET /poison", http.StatusOK, func(r *http.Request) (any, error) { return poison(r, client) })
 	handle("POST /poison/{id}/redrive", http.StatusAccepted, func(r *http.Request) (any, error) {
-		return nil, client.Redrive(r.Context(), r.PathValue("id"))
+		_, err := client.Redrive(r.Context(), r.PathValue("id"))
+		return nil, err
 	})
 	return mux
 }

@@ -1,6 +1,7 @@
 // Package conformance checks that a worker, a program in any language, keeps the rules of
 // WORKER.md. It starts the program on queues of its own, sends messages of every kind, stops,
-// freezes and kills it, and looks from outside: at the queue and the poison table. It believes nothing that the program says.
+// freezes and kills it, and looks from outside: at the queue, the poison queue and the poison
+// table. It believes nothing that the program says.
 //
 //	AZURE_STORAGE_CONNECTION_STRING=… go run github.com/cutroom/cutroom/shared/azq/cmd/conformance@v0.1.0 node worker.mjs
 //
@@ -8,7 +9,7 @@
 //
 //	AZURE_STORAGE_CONNECTION_STRING  the account
 //	AZQ_PREFIX                       begins the names of queues, tables and containers
-//	AZQ_QUEUE                        the queue; the table "poison" and the container "claims" are beside it
+//	AZQ_QUEUE                        the queue; "<queue>-poison", "poison" and "claims" are beside it
 //	AZQ_VISIBILITY                   the visibility timeout to ask for, in seconds
 //	AZQ_PAUSE                        until a message that went back, or failed, comes again, and
 //	                                 between two looks at the queue's metadata, in seconds
@@ -27,6 +28,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore"
@@ -58,7 +61,7 @@ var Rules = []Rule{
 	{"keeps", "members that the worker does not know, and the data, stay as they are, byte for byte"},
 	{"back", "a kind, a version or a claim check that the worker does not know goes back, at no cost"},
 	{"failures", "a failed attempt is counted, with its reason, and comes again after a pause"},
-	{"poison", "the last failed attempt makes a row, and then the message goes"},
+	{"poison", "the last failed attempt makes a row, then a copy, and then the message goes"},
 	{"malformed", "a text that is no work item is poison at once, as it came"},
 	{"crashes", "an item that has ended many attempts without a word is poison"},
 	{"lease", "no other worker gets the message while its work goes on"},
@@ -152,13 +155,15 @@ func (c *check) play(ctx context.Context, play scene) {
 	defer cancel()
 	s := &stage{
 		check: c, ctx: ctx, queueName: play.name, lease: c.worker.Visibility, limit: maxFailures,
-		queue: c.account.Queue(play.name),
+		queue: c.account.Queue(play.name), poison: c.account.Queue(azq.PoisonName(play.name)),
 	}
-	s.failed(c.account.Ensure(ctx, azstore.Names{Queues: []string{play.name}}))
+	s.failed(c.account.Ensure(ctx, azstore.Names{Queues: []string{play.name, azq.PoisonName(play.name)}}))
 	play.run(s)
 	s.kill()
-	_, err := s.queue.Delete(ctx, nil)
-	s.failed(err)
+	for _, queue := range []*azqueue.QueueClient{s.queue, s.poison} {
+		_, err := queue.Delete(ctx, nil)
+		s.failed(err)
+	}
 	if s.err != nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()

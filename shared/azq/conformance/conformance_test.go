@@ -56,7 +56,7 @@ func TestGoodWorkersConform(t *testing.T) {
 
 // Each mistake of a worker breaks its rules, and the check says so.
 func TestMistakesAreFound(t *testing.T) {
-	azuritetest.Slow(t, "twelve workers, most of which wait for the end of a lease")
+	azuritetest.Slow(t, "thirteen workers, most of which wait for the end of a lease")
 	t.Parallel()
 	for mistake, want := range map[string][]string{
 		"keeps what it knows":         {"keeps"},
@@ -64,6 +64,7 @@ func TestMistakesAreFound(t *testing.T) {
 		"deletes first":               {"done", "killed"},
 		"deaf":                        {"drain"},
 		"never poisons":               {"failures"},
+		"sends no copy":               {"poison"},
 		"deletes before the row":      {"poison"},
 		"fails strangers":             {"back"},
 		"dies of a stale receipt":     {"stale"},

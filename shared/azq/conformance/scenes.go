@@ -122,10 +122,16 @@ func failuresScene(s *stage) {
 		return gone
 	})
 	took := time.Since(sent)
-	if !done {
+	copies := s.peek(s.poison)
+	switch {
+	case !done:
 		s.breaks("failures", "the item is still in the queue after %v", took.Round(time.Second))
 		s.breaks("poison", "the item was never put aside")
 		return
+	case len(copies) != 1 || len(found.text) > 0 && *copies[0].MessageText != string(found.text):
+		s.breaks("poison", "%d messages in the poison queue, want one, with the text of the row", len(copies))
+	case time.Until(*copies[0].ExpirationTime) < 365*24*time.Hour:
+		s.breaks("poison", "the copy expires")
 	}
 	if found.reason == "" {
 		s.breaks("poison", "the row says no reason")

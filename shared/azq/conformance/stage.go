@@ -20,17 +20,17 @@ import (
 	"github.com/cutroom/cutroom/shared/azq"
 )
 
-// stage is a queue and the worker on it. After the first request of the
+// stage is a queue with its poison queue, and the worker on it. After the first request of the
 // check itself that failed, every method does nothing and err says why.
 type stage struct {
 	*check
-	ctx       context.Context
-	queueName string
-	queue     *azqueue.QueueClient
-	lease     time.Duration
-	limit     int // of failed attempts
-	program   *program
-	err       error
+	ctx           context.Context
+	queueName     string
+	queue, poison *azqueue.QueueClient
+	lease         time.Duration
+	limit         int // of failed attempts
+	program       *program
+	err           error
 }
 
 // failed notes an error of the check itself.

@@ -92,9 +92,9 @@ func greet(ctx context.Context, job *azq.Job[greeting]) error {
 // one mistake. Its mistakes are those that such workers make.
 type plain struct {
 	settings
-	queue   *azqueue.QueueClient
-	rows    *aztables.Client
-	mistake string
+	queue, poison *azqueue.QueueClient
+	rows          *aztables.Client
+	mistake       string
 }
 
 // members are all that this worker knows of an item.
@@ -112,7 +112,8 @@ type members struct {
 
 func careless(ctx context.Context, s settings, mistake string) {
 	w := plain{
-		settings: s, mistake: mistake, queue: s.account.Queue(s.queue), rows: s.account.Table(azq.PoisonTable),
+		settings: s, mistake: mistake, queue: s.account.Queue(s.queue),
+		poison: s.account.Queue(azq.PoisonName(s.queue)), rows: s.account.Table(azq.PoisonTable),
 	}
 	for ctx.Err() == nil {
 		if w.paused() {
@@ -262,6 +263,10 @@ func (w *plain) putAside(m *azqueue.DequeuedMessage, item azq.Item, reason strin
 		time.Sleep(300 * time.Millisecond)
 	}
 	must(w.rows.UpsertEntity(context.Background(), row, nil))
+	if w.mistake != "sends no copy" {
+		forever := &azqueue.EnqueueMessageOptions{TimeToLive: new(int32(-1))}
+		must(w.poison.EnqueueMessage(context.Background(), text, forever))
+	}
 	w.delete(m)
 }
 

@@ -85,7 +85,7 @@ func (w *world) redrive() {
 		for range 3 {
 			operators.Go(func() {
 				queues := azq.Open(w.account(&line{}), azq.Options{Queues: specs()})
-				err := queues.Redrive(context.Background(), queue+"~"+id)
+				_, err := queues.Redrive(context.Background(), queue+"~"+id)
 				w.locked(func() { w.logf("redrive of %s: %v", id, err) })
 			})
 		}

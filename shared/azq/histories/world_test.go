@@ -551,8 +551,10 @@ func (w *world) finish() {
 func (w *world) left() (n int) {
 	w.service.mu.Lock()
 	defer w.service.mu.Unlock()
-	for _, q := range w.service.queues {
-		n += len(q.messages)
+	for name, q := range w.service.queues {
+		if !strings.HasSuffix(name, "-poison") {
+			n += len(q.messages)
+		}
 	}
 	return n
 }

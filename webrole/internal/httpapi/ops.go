@@ -70,7 +70,8 @@ func (s *Server) redrive(ctx context.Context, poisonID string) error {
 			return s.Queues.DiscardPoison(ctx, poisonID)
 		}
 	}
-	return s.Queues.Redrive(ctx, poisonID)
+	_, err = s.Queues.Redrive(ctx, poisonID)
+	return err
 }
 
 // ListUnreadable implements GET /ops/unreadable.

@@ -2080,6 +2080,7 @@ export interface components {
             /** Format: double */
             visibilitySeconds: number;
             paused: boolean;
+            poison: boolean;
             pool?: string;
         };
         QueueList: {

@@ -174,7 +174,8 @@ type redrive struct {
 
 func (c redrive) Run(s *session) (err error) {
 	for _, id := range c.IDs {
-		err = errors.Join(err, told(s.client.Redrive(s.ctx, id), "sent again: "+id))
+		_, failed := s.client.Redrive(s.ctx, id)
+		err = errors.Join(err, told(failed, "sent again: "+id))
 	}
 	return err
 }

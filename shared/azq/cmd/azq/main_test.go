@@ -129,7 +129,7 @@ func TestAWorkersQueues(t *testing.T) {
 	if q := c.queue("mail"); q.Length != 2 || !q.Paused || q.VisibilitySeconds != 90 || len(handler.IDs()) != 2 {
 		t.Errorf("%+v, handled %v", q, handler.IDs())
 	}
-	if text := c.run("queues"); !strings.Contains(text, "1m30s") || !strings.Contains(text, "mail-3") {
+	if text := c.run("queues"); !strings.Contains(text, "1m30s") || !strings.Contains(text, "mail-poison") {
 		t.Error(text)
 	}
 	c.run("resume", "mail")
