@@ -8,7 +8,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -26,7 +25,6 @@ import (
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/tracing"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/shared/workers"
@@ -81,13 +79,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	videos.Observe(videostore.Observer{Video: measured.changed})
 	register, keys, trail := workers.New(account), apikeys.New(account), audit.New(account)
 	scale := &scaling.Window{Settings: cfg.Scaling, Slots: workflow.Pools()}
-	shown := board.New(board.Parts{Queues: queues, Workers: register, Scale: scale, Title: func(ctx context.Context, id video.ID) (string, error) {
-		rec, err := videos.Get(ctx, id)
-		if errors.Is(err, videostore.ErrNotFound) || errors.Is(err, tablestore.ErrUnreadable) {
-			return "", nil
-		}
-		return rec.Video.Title, err
-	}})
+	shown := board.New(board.Parts{Queues: queues, Workers: register, Scale: scale, Videos: videos})
 	measured.show(shown)
 	uploads := upload.New(account, blobs, videos, cfg.UploadMemory)
 	uploads.Arrived = early.New(videos, blobs).Arrived

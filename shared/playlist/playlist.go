@@ -330,13 +330,7 @@ func videoRange(plan video.Plan) string {
 	if plan.ToneMap {
 		return ""
 	}
-	switch plan.HDR {
-	case "smpte2084":
-		return ",VIDEO-RANGE=PQ"
-	case "arib-std-b67":
-		return ",VIDEO-RANGE=HLG"
-	}
-	return ""
+	return map[string]string{"smpte2084": ",VIDEO-RANGE=PQ", "arib-std-b67": ",VIDEO-RANGE=HLG"}[plan.HDR]
 }
 
 // CaptionTime is a time of WebVTT, to the millisecond.

@@ -1,6 +1,6 @@
 // Package price turns what workers counted into dollars.
 //
-// Next: webrole/internal/httpapi, cost.go.
+// Next: webrole/internal/httpapi, journey.go.
 package price
 
 import (

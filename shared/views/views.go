@@ -301,15 +301,12 @@ func dayKey(date time.Time) string { return dayPrefix + tablestore.InvertedTime(
 // role's clock is still in it.
 const closeAfter = time.Hour
 
-// Exists reports whether a video is there, so that nothing is written about one
-// that is purged.
-type Exists func(ctx context.Context, id video.ID) (bool, error)
-
-// RollUp sums every day that has ended and removes its rows. It reads the
+// RollUp sums every day that has ended and removes its rows. exists reports whether a video is
+// there, so that nothing is written about one that is purged. RollUp reads the
 // suffixes of a day side by side, in the order of the ids, so it holds Shards
 // pages at a time however many videos were watched, and then asks for each of these as
 // a reader does. Safe to repeat, to be killed anywhere, and to run twice at once.
-func (c *Counter) RollUp(ctx context.Context, now time.Time, exists Exists) error {
+func (c *Counter) RollUp(ctx context.Context, now time.Time, exists func(context.Context, video.ID) (bool, error)) error {
 	days, err := c.openDays(ctx)
 	if err != nil {
 		return fmt.Errorf("rolling up views: %w", err)
@@ -329,7 +326,7 @@ func (c *Counter) RollUp(ctx context.Context, now time.Time, exists Exists) erro
 // closeDay writes the sums, then removes what they were made of, then the day's
 // row. A worker that is killed in between leaves a day that is closed again: the videos
 // that have their sum are recognised by it.
-func (c *Counter) closeDay(ctx context.Context, day time.Time, exists Exists) error {
+func (c *Counter) closeDay(ctx context.Context, day time.Time, exists func(context.Context, video.ID) (bool, error)) error {
 	date := day.Format(dayFormat)
 	var watched rowstream.Union[int64]
 	for n := range Shards {
@@ -363,7 +360,7 @@ func (c *Counter) closeDay(ctx context.Context, day time.Time, exists Exists) er
 }
 
 // closeVideo adds a day to a video's sums, unless it is there already.
-func (c *Counter) closeVideo(ctx context.Context, id video.ID, day time.Time, views int64, exists Exists) error {
+func (c *Counter) closeVideo(ctx context.Context, id video.ID, day time.Time, views int64, exists func(context.Context, video.ID) (bool, error)) error {
 	for {
 		if there, err := exists(ctx, id); err != nil || !there {
 			return err

@@ -20,6 +20,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/recent"
@@ -51,9 +52,8 @@ var (
 type Parts struct {
 	Queues  *azq.Client
 	Workers *workers.Register
+	Videos  *videostore.Store // for their titles
 	Scale   *scaling.Window
-	// Title makes one storage request. A video that is gone has an empty title.
-	Title func(ctx context.Context, id video.ID) (string, error)
 }
 
 // Board is safe for concurrent use.

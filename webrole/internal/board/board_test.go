@@ -10,7 +10,6 @@ import (
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/webrole/internal/scaling"
 )
@@ -27,7 +26,7 @@ func open(t *testing.T) *Board {
 	if err := account.Ensure(t.Context(), azstore.Names{Tables: []string{workers.Table}}); err != nil {
 		t.Fatal(err)
 	}
-	b := New(Parts{Queues: queues, Workers: workers.New(account), Scale: &scaling.Window{Settings: scaling.Settings{Floor: 1, Ceiling: 1}}, Title: func(context.Context, video.ID) (string, error) { return "", nil }})
+	b := New(Parts{Queues: queues, Workers: workers.New(account), Scale: &scaling.Window{Settings: scaling.Settings{Floor: 1, Ceiling: 1}}})
 	t.Cleanup(b.Close)
 	return b
 }

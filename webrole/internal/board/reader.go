@@ -3,6 +3,7 @@ package board
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -12,7 +13,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
@@ -226,9 +229,10 @@ func (r *reader) askPoison(ctx context.Context) error {
 }
 
 func (r *reader) askTitle(ctx context.Context, id video.ID) error {
-	text, err := r.board.parts.Title(ctx, id)
-	if err == nil {
-		r.board.titles.Set(id, text, ttlcache.DefaultTTL)
+	rec, err := r.board.parts.Videos.Get(ctx, id)
+	if err == nil || errors.Is(err, videostore.ErrNotFound) || errors.Is(err, tablestore.ErrUnreadable) {
+		r.board.titles.Set(id, rec.Video.Title, ttlcache.DefaultTTL) // empty when it is gone
+		return nil
 	}
 	return err
 }

@@ -1,7 +1,6 @@
 package board
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -9,7 +8,6 @@ import (
 	"github.com/cutroom/cutroom/shared/azq/azqtest"
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/webrole/internal/scaling"
 )
@@ -20,7 +18,7 @@ func scale(t *testing.T, queues *azq.Client, register *workers.Register) scaling
 		Settings: scaling.Settings{Begin: 10 * time.Second, Bulk: 30 * time.Minute, Floor: 1, Ceiling: 10, CoolDown: time.Minute},
 		Slots:    map[string]int{"heavy": 9},
 	}
-	b := New(Parts{Queues: queues, Workers: register, Scale: window, Title: func(context.Context, video.ID) (string, error) { return "", nil }})
+	b := New(Parts{Queues: queues, Workers: register, Scale: window})
 	t.Cleanup(b.Close)
 	state, err := b.State(t.Context())
 	if err != nil {

@@ -269,10 +269,6 @@ func (p *Pages) readPattern(c *gin.Context) (any, error) {
 	if one.Pattern == nil {
 		return nil, problem.New(problem.NotFound, "There is no pattern of this name.")
 	}
-	for _, s := range scene.All() {
-		if patternOf(s) == "/patterns/"+one.Name {
-			one.Scenes = append(one.Scenes, s)
-		}
-	}
+	one.Scenes = slices.DeleteFunc(scene.All(), func(s scene.Scene) bool { return patternOf(s) != "/patterns/"+one.Name })
 	return one, nil
 }

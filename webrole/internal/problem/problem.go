@@ -122,12 +122,6 @@ func New(code Code, format string, args ...any) *Error {
 	return e
 }
 
-// Is reports whether err is an Error with this code.
-func Is(err error, code Code) bool {
-	e, is := errors.AsType[*Error](err)
-	return is && e.Code == code
-}
-
 // Because adds the cause, for the log.
 func (e *Error) Because(cause error) *Error {
 	e.Cause = cause

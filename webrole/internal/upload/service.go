@@ -140,10 +140,10 @@ func (s *Service) Put(ctx context.Context, rec videostore.Record, body io.Reader
 
 // cutOff is the client's part in a body that could not be read to its end.
 func cutOff(err error) error {
-	if problem.Is(err, problem.RequestTimeout) {
-		return problem.New(problem.RequestTimeout, "The body came too slowly. What arrived is kept: go on with the upload's parts.").Because(err)
+	if broken, is := errors.AsType[*problem.Error](err); is {
+		return problem.New(broken.Code, "%s What arrived is kept: go on with the upload's parts.", broken.Detail).Because(err)
 	}
-	return problem.New(problem.BodyIncomplete, "The body ended before its Content-Length. What arrived is kept.").Because(err)
+	return fmt.Errorf("read the file: %w", err)
 }
 
 // putParts stores r, of size bytes, part by part, and returns the video with its layout.
