@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
-	"github.com/cutroom/cutroom/shared/testkit/earlytest"
+	"github.com/cutroom/cutroom/shared/early/earlytest"
 	"github.com/cutroom/cutroom/shared/testkit/mediatest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/stack"
-	"github.com/cutroom/cutroom/shared/testkit/earlytest"
+	"github.com/cutroom/cutroom/shared/early/earlytest"
 	"github.com/cutroom/cutroom/shared/testkit/partstest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
