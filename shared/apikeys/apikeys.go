@@ -19,7 +19,6 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"regexp"
 	"strings"
 	"time"
@@ -71,7 +70,7 @@ func (s *Store) Create(ctx context.Context, k Key) (made Key, text string, err e
 	props := tablestore.Props(k)
 	props["Hash"] = hash(text)
 	if _, err = s.table.Insert(ctx, tablestore.Entity{PartitionKey: k.ID, RowKey: rowKey, Props: props}); err != nil {
-		return Key{}, "", fmt.Errorf("store API key: %w", err)
+		return Key{}, "", err
 	}
 	return k, text, nil
 }
@@ -93,7 +92,7 @@ func (s *Store) Find(ctx context.Context, text string) (Key, error) {
 		return Key{}, ErrNotFound
 	}
 	if err != nil {
-		return Key{}, fmt.Errorf("read API key: %w", err)
+		return Key{}, err
 	}
 	k, err := tablestore.Decode(ctx, s.table, row, readKey)
 	if err != nil {
@@ -110,10 +109,7 @@ func (s *Store) Find(ctx context.Context, text string) (Key, error) {
 func (s *Store) List(ctx context.Context, limit int, token string) (keys []Key, next string, err error) {
 	query := tablestore.Query{Class: tablestore.Scan, Filter: "RowKey eq '" + rowKey + "'", PageSize: int32(limit), Read: tablestore.Into(&keys, readKey)}
 	_, next, err = s.table.Page(ctx, query, token)
-	if err != nil {
-		return nil, "", fmt.Errorf("list API keys: %w", err)
-	}
-	return keys, next, nil
+	return keys, next, err
 }
 
 // Revoke ends a key for good. Safe to repeat; the first time counts.
@@ -129,10 +125,7 @@ func (s *Store) Revoke(ctx context.Context, id string) error {
 	if errors.Is(err, tablestore.ErrNotFound) {
 		return ErrNotFound
 	}
-	if err != nil {
-		return fmt.Errorf("revoke API key: %w", err)
-	}
-	return nil
+	return err
 }
 
 func readKey(row tablestore.Entity) (Key, error) {
@@ -149,32 +142,19 @@ const signedOut = "SIGNEDOUT"
 // until is when the cookie ends by itself. Safe to repeat.
 func (s *Store) SignOut(ctx context.Context, session string, until time.Time) error {
 	_, err := s.table.Upsert(ctx, tablestore.Entity{PartitionKey: session, RowKey: signedOut, Props: map[string]any{"Until": until.UTC()}})
-	if err != nil {
-		return fmt.Errorf("end a session: %w", err)
-	}
-	return nil
+	return err
 }
 
 // SignedOut reports whether a session was ended: a point read.
 func (s *Store) SignedOut(ctx context.Context, session string) (bool, error) {
 	_, err := s.table.Get(ctx, session, signedOut)
-	if errors.Is(err, tablestore.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("read whether a session has ended: %w", err)
-	}
-	return true, nil
+	return err == nil, tablestore.IgnoreNotFound(err)
 }
 
 // ForgetSessions removes the notes of sessions that would have ended before now, and
 // returns how many. It scans the table. Safe to repeat.
 func (s *Store) ForgetSessions(ctx context.Context, now time.Time) (removed int, _ error) {
-	removed, err := s.table.Clear(ctx, tablestore.Query{
+	return s.table.Clear(ctx, tablestore.Query{
 		Class: tablestore.Scan, Filter: "RowKey eq '" + signedOut + "' and Until le datetime'" + now.UTC().Format(time.RFC3339Nano) + "'",
 	})
-	if err != nil {
-		return removed, fmt.Errorf("forget sessions that have ended: %w", err)
-	}
-	return removed, nil
 }

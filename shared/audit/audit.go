@@ -14,7 +14,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"fmt"
 	"strings"
 	"time"
 
@@ -55,10 +54,7 @@ func (t *Log) Write(ctx context.Context, e Entry) error {
 		PartitionKey: dayKey(at), RowKey: tablestore.InvertedTime(at) + tablestore.Separator + strings.ToLower(rand.Text()[:8]),
 		Props: tablestore.Props(e),
 	})
-	if err != nil {
-		return fmt.Errorf("write the audit trail: %w", err)
-	}
-	return nil
+	return err
 }
 
 // maxText is the longest text of an entry that a client chose, in UTF-16 units. A row that is
@@ -72,10 +68,7 @@ func (t *Log) List(ctx context.Context, limit int, token string) (entries []Entr
 	query := allDays()
 	query.PageSize, query.Read = int32(limit), tablestore.Into(&entries, readEntry)
 	_, next, err := t.table.Page(ctx, query, token)
-	if err != nil {
-		return nil, "", fmt.Errorf("read the audit trail: %w", err)
-	}
-	return entries, next, nil
+	return entries, next, err
 }
 
 // allDays selects every entry: the keys of days are digits.
@@ -94,9 +87,5 @@ func readEntry(row tablestore.Entity) (e Entry, err error) {
 func (t *Log) Forget(ctx context.Context, before time.Time) (removed int, _ error) {
 	query := allDays()
 	query.PartitionFrom = dayKey(before.AddDate(0, 0, -1))
-	removed, err := t.table.Clear(ctx, query)
-	if err != nil {
-		return removed, fmt.Errorf("shorten the audit trail: %w", err)
-	}
-	return removed, nil
+	return t.table.Clear(ctx, query)
 }

@@ -244,7 +244,8 @@ func (q *Queue) Clear(ctx context.Context) error {
 
 // Create makes the queue and what else it needs, if missing.
 func (q *Queue) Create(ctx context.Context) error {
-	return q.account.Ensure(ctx, azstore.Names{Containers: containers, Queues: []string{q.spec.Name, PoisonName(q.spec.Base())}, Tables: tables})
+	queues := []string{q.spec.Name, PoisonName(q.spec.Base())}
+	return q.account.Ensure(ctx, azstore.Names{Containers: containers, Queues: queues, Tables: tables})
 }
 
 // Delete removes the queue and its poison queue, if they exist. For 30 s or more Azure refuses

@@ -125,20 +125,15 @@ func (w *watch) stand(ctx context.Context, row tablestore.Entity) {
 func (w *watch) write(ctx context.Context, row tablestore.Entity, worker string) {
 	ctx, cancel := context.WithTimeout(azstore.WithoutRetry(ctx), watchWithin)
 	defer cancel()
-	var err error
 	next := tablestore.Entity{PartitionKey: doorbellPartition, RowKey: w.row, Props: map[string]any{"Worker": worker}}
-	if row.ETag == "" {
-		row.ETag, err = w.table.Insert(ctx, next)
-	} else {
-		row.ETag, err = w.table.Update(ctx, next, row.ETag)
-	}
+	etag, err := w.table.Put(ctx, next, row.ETag)
 	if tablestore.Overtaken(err) {
 		w.on = false // as far as is known; the next read tells
 		return
 	}
 	if err == nil {
 		w.beaten = time.Now()
-		w.version, w.since, w.looked = row.ETag, w.beaten, false
+		w.version, w.since, w.looked = etag, w.beaten, false
 	}
 	w.mount() // also after an error: perhaps no other can write
 }

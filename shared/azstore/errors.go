@@ -22,8 +22,8 @@ import (
 // table batch, whose outer status is 202 (paper row Q15). The service does not always send a
 // code. ok is false for errors that no reply caused, such as a refused connection.
 func Describe(err error) (status int, code string, ok bool) {
-	var reply *azcore.ResponseError
-	if !errors.As(err, &reply) {
+	reply, answered := errors.AsType[*azcore.ResponseError](err)
+	if !answered {
 		return 0, "", false
 	}
 	if f, inside := batch.Failure(reply); inside {
@@ -36,8 +36,7 @@ func Describe(err error) (status int, code string, ok bool) {
 // the SDK prints whole, it has the status and the code.
 func Brief(err error) string {
 	text := err.Error()
-	var reply *azcore.ResponseError
-	if errors.As(err, &reply) {
+	if reply, answered := errors.AsType[*azcore.ResponseError](err); answered {
 		status, code, _ := Describe(reply)
 		text = strings.ReplaceAll(text, reply.Error(), fmt.Sprintf("%d %s", status, cmp.Or(code, http.StatusText(status))))
 	}
@@ -92,8 +91,7 @@ func DependencyOf(err error) (Service, bool) {
 	if status, code, answered := Describe(err); answered {
 		return serviceOf(err), troubleAnswer(status, code)
 	}
-	var silent *unansweredError
-	if errors.As(err, &silent) {
+	if silent, ok := errors.AsType[*unansweredError](err); ok {
 		return silent.service, true
 	}
 	return "", false
@@ -113,8 +111,7 @@ func troubleAnswer(status int, code string) bool {
 
 // serviceOf returns which service answered.
 func serviceOf(err error) Service {
-	var reply *azcore.ResponseError
-	if errors.As(err, &reply) && reply.RawResponse != nil && reply.RawResponse.Request != nil {
+	if reply, ok := errors.AsType[*azcore.ResponseError](err); ok && reply.RawResponse != nil && reply.RawResponse.Request != nil {
 		if s, ok := reply.RawResponse.Request.Context().Value(serviceKey{}).(Service); ok {
 			return s
 		}

@@ -21,6 +21,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 )
 
 var tracer = otel.Tracer("azstore")
@@ -33,38 +34,32 @@ type operation Service
 
 // Do implements policy.Policy.
 func (o operation) Do(req *policy.Request) (*http.Response, error) {
-	ctx, end := o.span(req)
+	ctx, span := o.span(req)
 	resp, err := req.WithContext(context.WithValue(ctx, serviceKey{}, Service(o))).Next()
 	if err != nil {
 		err = &unansweredError{Service(o), err}
+		span.SetStatus(codes.Error, err.Error())
+	} else {
+		span.SetAttributes(attribute.Int("http.response.status_code", resp.StatusCode))
+		if code := resp.Header.Get("x-ms-error-code"); code != "" {
+			span.SetAttributes(attribute.String("error.type", code))
+		}
 	}
-	end(resp, err)
+	span.End()
 	return resp, err
 }
 
 // span makes a span of an operation that belongs to a trace. The address is left out of it:
 // it may hold a signature, and keys that say something about people.
-func (o operation) span(req *policy.Request) (context.Context, func(*http.Response, error)) {
+func (o operation) span(req *policy.Request) (context.Context, trace.Span) {
 	ctx, method := req.Raw().Context(), req.Raw().Method
 	if !trace.SpanContextFromContext(ctx).IsValid() {
-		return ctx, func(*http.Response, error) {}
+		return ctx, noop.Span{}
 	}
-	ctx, span := tracer.Start(ctx, string(o)+" "+method, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
+	return tracer.Start(ctx, string(o)+" "+method, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
 		attribute.String("az.namespace", "Microsoft.Storage"), attribute.String("az.service", string(o)),
 		attribute.String("http.request.method", method), attribute.String("server.address", req.Raw().URL.Hostname()),
 	))
-	return ctx, func(resp *http.Response, err error) {
-		if resp != nil {
-			span.SetAttributes(attribute.Int("http.response.status_code", resp.StatusCode))
-			if code := resp.Header.Get("x-ms-error-code"); code != "" {
-				span.SetAttributes(attribute.String("error.type", code))
-			}
-		}
-		if err != nil {
-			span.SetStatus(codes.Error, err.Error())
-		}
-		span.End()
-	}
 }
 
 // tries stands behind the retryPolicy, counts every try and reads the time of its answer.

@@ -241,7 +241,7 @@ func (b *streamedBody) Close() error {
 
 func retryable(resp *http.Response, err error) bool {
 	if err != nil {
-		if token := (*tokenError)(nil); errors.As(err, &token) {
+		if token, ok := errors.AsType[*tokenError](err); ok {
 			return !token.final
 		}
 		var final interface{ NonRetriable() } // the SDK's mark: bad credentials, for example

@@ -64,8 +64,8 @@ func (e *tokenError) Is(target error) bool { return target == ErrNoToken }
 
 // final reports whether the identity was refused, or there is none.
 func final(err error) bool {
-	var refused *azidentity.AuthenticationFailedError
-	if !errors.As(err, &refused) {
+	refused, ok := errors.AsType[*azidentity.AuthenticationFailedError](err)
+	if !ok {
 		return !errors.Is(err, context.DeadlineExceeded) // nothing in the environment names an identity
 	}
 	if refused.RawResponse == nil {

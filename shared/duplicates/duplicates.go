@@ -12,7 +12,6 @@ package duplicates
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -44,37 +43,21 @@ func (x *Index) First(ctx context.Context, id video.ID, key string, lives func(c
 	kind, _, _ := strings.Cut(key, "-")
 	own := tablestore.Entity{PartitionKey: string(id), RowKey: kind, Props: map[string]any{"Key": key}}
 	if _, err := x.table.Upsert(ctx, own); err != nil {
-		return "", fmt.Errorf("note what %s is: %w", id, err)
+		return "", err
 	}
 	row := tablestore.Entity{PartitionKey: key, RowKey: firstRow, Props: map[string]any{"Video": string(id)}}
 	for {
-		_, err := x.table.Insert(ctx, row)
-		if err == nil {
-			return id, nil
+		there, err := x.table.Get(ctx, key, firstRow)
+		if err = tablestore.IgnoreNotFound(err); err != nil {
+			return "", err
 		}
-		var there tablestore.Entity
-		if errors.Is(err, tablestore.ErrExists) {
-			there, err = x.table.Get(ctx, key, firstRow)
+		if first := video.ID(there.String("Video")); first != "" && first != id {
+			if alive, err := lives(ctx, first); err != nil || alive {
+				return first, err
+			}
 		}
-		first := video.ID(there.String("Video"))
-		switch {
-		case errors.Is(err, tablestore.ErrNotFound):
-			continue // removed this instant
-		case err != nil:
-			return "", fmt.Errorf("look for a twin of %s: %w", id, err)
-		case first == id:
-			return id, nil
-		}
-		alive, err := lives(ctx, first)
-		if err != nil || alive {
-			return first, err
-		}
-		_, err = x.table.Update(ctx, row, there.ETag)
-		if err == nil {
-			return id, nil
-		}
-		if !tablestore.Overtaken(err) {
-			return "", fmt.Errorf("take the place of %s, which is gone: %w", first, err)
+		if _, err = x.table.Put(ctx, row, there.ETag); !tablestore.Overtaken(err) {
+			return id, err
 		}
 	}
 }
@@ -83,7 +66,7 @@ func (x *Index) First(ctx context.Context, id video.ID, key string, lives func(c
 func (x *Index) Remove(ctx context.Context, id video.ID) error {
 	for row, err := range x.table.Query(ctx, tablestore.Query{PartitionKey: string(id), Class: tablestore.RowRange}) {
 		if err != nil {
-			return fmt.Errorf("list the keys of %s: %w", id, err)
+			return err
 		}
 		key := row.String("Key")
 		first, err := x.table.Get(ctx, key, firstRow)
@@ -94,7 +77,7 @@ func (x *Index) Remove(ctx context.Context, id video.ID) error {
 			err = x.table.Delete(ctx, row.PartitionKey, row.RowKey, tablestore.AnyETag)
 		}
 		if err != nil {
-			return fmt.Errorf("forget what %s is: %w", id, err)
+			return err
 		}
 	}
 	return nil

@@ -120,8 +120,7 @@ func normalise(rows []Row, event Event) (bibs map[int]bool) {
 	for i := range rows {
 		row := &rows[i]
 		r, err := row.normalised()
-		var bad *Invalid
-		if row.Refused == nil && errors.As(err, &bad) {
+		if bad, ok := errors.AsType[*Invalid](err); ok && row.Refused == nil {
 			row.Refused = bad
 		}
 		r.Event = event
@@ -185,7 +184,7 @@ func (s *Store) submit(ctx context.Context, before, after map[int]Registration) 
 				if was, known := before[bib]; known {
 					ops = append(ops, after[bib].replacing(was)...)
 				} else {
-					ops = append(ops, after[bib].inserting()...)
+					ops = append(ops, after[bib].each(tablestore.OpInsert)...)
 				}
 			}
 			// One that has begun may end: cut off, its outcome would be unknown.

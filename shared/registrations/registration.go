@@ -97,7 +97,7 @@ func (r Registration) normalised() (Registration, error) {
 	case !r.FinishedAt.IsZero() && (r.FinishedAt.Before(firstTime) || r.FinishedAt.After(lastTime)):
 		return r, invalid(InvalidFinish, "a finish is a time between %d and %d", firstTime.Year(), lastTime.Year())
 	}
-	for _, key := range []string{r.bibKey(), r.ageKey()} {
+	for _, key := range r.keys() {
 		// Emoji take eight characters of a key each, so this is a limit of its own.
 		if utf8.RuneCountInString(key) > tablestore.MaxKeyUnits {
 			return r, invalid(NameTooLong, "escaped for a key, the name makes it longer than %d characters", tablestore.MaxKeyUnits)
@@ -145,6 +145,9 @@ func guardKey(bib int) string { return guardPrefix + pad(bib, bibDigits) }
 
 func pad(n, width int) string { return tablestore.Pad(int64(n), width) }
 
+// keys are those of the rows of r: the guard first.
+func (r Registration) keys() []string { return []string{guardKey(r.Bib), r.bibKey(), r.ageKey()} }
+
 func (r Registration) entity(rowKey string) tablestore.Entity {
 	return tablestore.Entity{PartitionKey: string(r.Event), RowKey: rowKey, Props: tablestore.Props(r)}
 }
@@ -160,7 +163,7 @@ func readRegistration(e tablestore.Entity) (Registration, error) {
 	if err == nil {
 		_, err = r.normalised()
 	}
-	if err == nil && !slices.Contains([]string{guardKey(r.Bib), r.bibKey(), r.ageKey()}, e.RowKey) {
+	if err == nil && !slices.Contains(r.keys(), e.RowKey) {
 		err = errors.New("its key is of another registration")
 	}
 	return r, err

@@ -135,11 +135,11 @@ func (r Registration) replacing(old Registration) []tablestore.Op {
 	return ops
 }
 
-// inserting is the operations that add r: the guard first.
-func (r Registration) inserting() []tablestore.Op {
+// each is one operation on every row of r: the guard first.
+func (r Registration) each(kind tablestore.OpKind) []tablestore.Op {
 	var ops []tablestore.Op
-	for _, key := range []string{guardKey(r.Bib), r.bibKey(), r.ageKey()} {
-		ops = append(ops, tablestore.Op{Kind: tablestore.OpInsert, Entity: r.entity(key)})
+	for _, key := range r.keys() {
+		ops = append(ops, tablestore.Op{Kind: kind, Entity: r.entity(key)})
 	}
 	return ops
 }
@@ -148,10 +148,8 @@ func (r Registration) inserting() []tablestore.Op {
 // the bib is free again. ErrNotFound, ErrChanged.
 func (s *Store) Delete(ctx context.Context, event Event, bib int, ifMatch string) error {
 	_, err := s.change(ctx, event, bib, ifMatch, func(now Registration) ([]tablestore.Op, Registration, error) {
-		ops := []tablestore.Op{{Kind: tablestore.OpDelete, Entity: now.entity(guardKey(bib)), IfMatch: now.guard}}
-		for _, key := range []string{now.bibKey(), now.ageKey()} {
-			ops = append(ops, tablestore.Op{Kind: tablestore.OpDelete, Entity: now.entity(key)})
-		}
+		ops := now.each(tablestore.OpDelete)
+		ops[0].IfMatch = now.guard
 		return ops, now, nil
 	})
 	return err
@@ -178,13 +176,10 @@ func (s *Store) change(ctx context.Context, event Event, bib int, ifMatch string
 		if err != nil {
 			return now, fmt.Errorf("bib %d: %w", bib, err)
 		}
-		_, err = s.rows.Submit(ctx, ops)
-		switch {
-		case err == nil:
-			return next, nil
-		case !tablestore.Overtaken(err):
-			return now, fmt.Errorf("bib %d: %w", bib, err)
-		case try == changeTries:
+		if _, err = s.rows.Submit(ctx, ops); !tablestore.Overtaken(err) {
+			return next, err
+		}
+		if try == changeTries {
 			return now, fmt.Errorf("bib %d: %w", bib, ErrChanged)
 		}
 		// If the guard is as it was read, a row is missing: an operator deletes one that cannot

@@ -322,7 +322,7 @@ func (x *Index) holds(ctx context.Context, id video.ID, c []clause) (bool, error
 	case errors.Is(err, tablestore.ErrNotFound), errors.Is(err, tablestore.ErrUnreadable):
 		return false, nil // on its way out of the index, or damaged
 	case err != nil:
-		return false, fmt.Errorf("reading words of %s: %w", id, err)
+		return false, err
 	}
 	fields := texts.analyse()
 	return !slices.ContainsFunc(c, func(c clause) bool {

@@ -3,7 +3,6 @@ package searchindex
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -84,10 +83,7 @@ func (x *Index) findVariants(ctx context.Context, kind string, texts []string) (
 				PartitionKey: pk, RowFrom: rk, RowTo: tablestore.PrefixEnd(rk), Class: tablestore.RowRange,
 				Read: tablestore.Into(&found[i], func(row tablestore.Entity) (string, error) { return row.String("Term"), nil }),
 			}, maxVariants)
-			if err != nil {
-				return fmt.Errorf("finding variants of %q: %w", text, err)
-			}
-			return nil
+			return err
 		})
 	}
 	err := group.Wait()

@@ -3,7 +3,6 @@ package searchindex
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"golang.org/x/sync/errgroup"
 
@@ -21,25 +20,16 @@ const (
 func (x *Index) keepVocabulary(ctx context.Context, changed []indexrows.Key, unsure bool) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
-	for term := range termsIn(changed) {
-		group.Go(func() error {
-			if err := x.keepTerm(ctx, term, unsure); err != nil {
-				return fmt.Errorf("keeping term %q: %w", term, err)
-			}
-			return nil
-		})
+	begun := map[string]bool{}
+	for _, key := range changed {
+		f, term, ok := parsePosting(key.PartitionKey)
+		if !ok || f != anyField || begun[term] {
+			continue
+		}
+		begun[term] = true
+		group.Go(func() error { return x.keepTerm(ctx, term, unsure) })
 	}
 	return group.Wait()
-}
-
-func termsIn(postings []indexrows.Key) map[string]bool {
-	terms := map[string]bool{}
-	for _, key := range postings {
-		if f, term, ok := parsePosting(key.PartitionKey); ok && f == anyField {
-			terms[term] = true
-		}
-	}
-	return terms
 }
 
 // keepTerm makes the rows about a term right: there is one, and its variants, exactly
@@ -129,10 +119,8 @@ func (x *Index) expand(ctx context.Context, prefix string, limit int) (entries [
 	} else {
 		query.PartitionKey, query.RowFrom, query.RowTo = pk, rk, tablestore.PrefixEnd(rk)
 	}
-	if _, err := x.terms.First(ctx, query, limit+1); err != nil {
-		return nil, false, fmt.Errorf("expanding prefix %q: %w", prefix, err)
-	}
-	return entries[:min(limit, len(entries))], len(entries) <= limit, nil
+	_, err = x.terms.First(ctx, query, limit+1)
+	return entries[:min(limit, len(entries))], len(entries) <= limit, err
 }
 
 func readTerm(row tablestore.Entity) (entry, error) { return entry{term: row.String("Term")}, nil }

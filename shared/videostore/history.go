@@ -120,10 +120,7 @@ func (s *Step) ended(outcome Outcome, at time.Time, cause error, spent *Usage) {
 	a := s.newest()
 	a.Outcome, a.Ended, a.Usage = outcome, at, spent
 	if cause != nil {
-		a.Error = cause.Error()
-	}
-	if text := []rune(a.Error); len(text) > maxAttemptError {
-		a.Error = string(text[:maxAttemptError-1]) + "…"
+		a.Error = azstore.Storable(cause.Error(), maxAttemptError)
 	}
 	h := s.history()
 	h.Attempts = append(h.Attempts, a)

@@ -119,11 +119,8 @@ func (c *Counter) Count(ctx context.Context, id video.ID, now time.Time) error {
 				return nil
 			}
 		}
-		switch {
-		case err == nil:
-			return nil
-		case !tablestore.Overtaken(err):
-			return fmt.Errorf("counting a view of %s: %w", id, err)
+		if !tablestore.Overtaken(err) {
+			return err
 		}
 	}
 	return fmt.Errorf("counting a view of %s: %w", id, ErrContended)
@@ -132,18 +129,14 @@ func (c *Counter) Count(ctx context.Context, id video.ID, now time.Time) error {
 // add swaps the row of one suffix for one that is greater by one.
 func (c *Counter) add(ctx context.Context, pk string, id video.ID, viewID string) error {
 	row, err := c.table.Get(ctx, pk, string(id))
-	if errors.Is(err, tablestore.ErrNotFound) {
-		_, err = c.table.Insert(ctx, tablestore.Entity{PartitionKey: pk, RowKey: string(id), Props: map[string]any{"Views": int64(1), "Latest": viewID}})
-		return err
-	}
-	if err != nil {
+	if err = tablestore.IgnoreNotFound(err); err != nil {
 		return err
 	}
 	views, _ := tablestore.Decode(ctx, c.table, row, countOf) // one that cannot be read is reported, and begins anew
-	row.Props["Views"] = views + 1
 	latest := strings.Fields(row.String("Latest"))
-	row.Props["Latest"] = strings.Join(append(latest[max(0, len(latest)-viewIDsKept+1):], viewID), " ")
-	_, err = c.table.Update(ctx, row, row.ETag)
+	_, err = c.table.Put(ctx, tablestore.Entity{PartitionKey: pk, RowKey: string(id), Props: map[string]any{
+		"Views": views + 1, "Latest": strings.Join(append(latest[max(0, len(latest)-viewIDsKept+1):], viewID), " "),
+	}}, row.ETag)
 	return err
 }
 
@@ -284,10 +277,7 @@ func (c *Counter) Remove(ctx context.Context, id video.ID) error {
 		}
 		remove(row.PartitionKey, row.RowKey)
 	}
-	if err := c.table.SubmitAll(ctx, ops); err != nil {
-		return fmt.Errorf("forgetting views of %s: %w", id, err)
-	}
-	return nil
+	return c.table.SubmitAll(ctx, ops)
 }
 
 func shardKey(date string, n int) string { return date + "." + strconv.Itoa(n) }
@@ -369,17 +359,13 @@ func (c *Counter) closeVideo(ctx context.Context, id video.ID, day time.Time, vi
 			PartitionKey: videoKey(id), RowKey: dayKey(day), Props: map[string]any{"Views": views},
 		}}}
 		all, err := c.table.Get(ctx, videoKey(id), allRow)
-		kind := tablestore.OpReplace
-		if errors.Is(err, tablestore.ErrNotFound) {
-			kind, err = tablestore.OpInsert, nil
-		}
-		if err != nil {
+		if err = tablestore.IgnoreNotFound(err); err != nil {
 			return err
 		}
 		before, _ := tablestore.Decode(ctx, c.table, all, countOf) // one that cannot be read is reported, and begins anew
-		ops = append(ops, tablestore.Op{Kind: kind, IfMatch: all.ETag, Entity: tablestore.Entity{
+		ops = append(ops, tablestore.Over(tablestore.Entity{
 			PartitionKey: videoKey(id), RowKey: allRow, Props: map[string]any{"Views": before + views},
-		}})
+		}, all.ETag))
 		switch _, err := c.table.Submit(ctx, ops); {
 		case err == nil:
 			// The purge looks for these rows after the video is marked as deleted, and we look

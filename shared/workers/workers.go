@@ -80,18 +80,13 @@ func (r *Register) Beat(ctx context.Context, w Worker) error {
 		Doc    Worker
 		SeenAt time.Time
 	}{w, w.SeenAt})})
-	if err != nil {
-		return fmt.Errorf("write heartbeat of %s: %w", w.Name, err)
-	}
-	return nil
+	return err
 }
 
 // Probe asks whether the table service takes writes, by a row that is never read.
 func (r *Register) Probe(ctx context.Context) error {
-	if _, err := r.table.Upsert(ctx, tablestore.Entity{PartitionKey: "probe", RowKey: "probe"}); err != nil {
-		return fmt.Errorf("probe the table service: %w", err)
-	}
-	return nil
+	_, err := r.table.Upsert(ctx, tablestore.Entity{PartitionKey: "probe", RowKey: "probe"})
+	return err
 }
 
 // Leave removes a worker that stops in good order.
@@ -102,13 +97,9 @@ func (r *Register) Leave(ctx context.Context, name string) error {
 // Forget removes the rows of workers that were last seen before a time: killed ones, which
 // could not leave. It returns how many. Safe to repeat.
 func (r *Register) Forget(ctx context.Context, before time.Time) (removed int, _ error) {
-	removed, err := r.table.Clear(ctx, tablestore.Query{
+	return r.table.Clear(ctx, tablestore.Query{
 		PartitionKey: partition, Filter: "SeenAt lt datetime'" + before.UTC().Format(time.RFC3339) + "'", Class: tablestore.RowRange,
 	})
-	if err != nil {
-		return removed, fmt.Errorf("forget workers: %w", err)
-	}
-	return removed, nil
 }
 
 // List returns the workers seen since, by name, without rows that cannot be read.
@@ -117,7 +108,7 @@ func (r *Register) List(ctx context.Context, since time.Time) ([]Worker, error) 
 	query := tablestore.Query{PartitionKey: partition, Class: tablestore.RowRange, Read: tablestore.Into(&list, readWorker)}
 	for _, err := range r.table.Query(ctx, query) {
 		if err != nil {
-			return nil, fmt.Errorf("list workers: %w", err)
+			return nil, err
 		}
 	}
 	return slices.DeleteFunc(list, func(w Worker) bool { return w.SeenAt.Before(since) }), nil

@@ -95,7 +95,8 @@ func Check(ctx context.Context, account *azstore.Account, connection string, w W
 	w.Patience = max(cmp.Or(w.Patience, 30*time.Second), 3*w.Visibility)
 	w.Env = append(slices.Clone(w.Env), "AZURE_STORAGE_CONNECTION_STRING="+connection, "AZQ_PREFIX="+account.Prefix())
 	tables := []string{azq.PoisonTable}
-	if err := account.Ensure(ctx, azstore.Names{Containers: []string{azq.ClaimsContainer, azq.ControlContainer}, Tables: tables}); err != nil {
+	containers := []string{azq.ClaimsContainer, azq.ControlContainer}
+	if err := account.Ensure(ctx, azstore.Names{Containers: containers, Tables: tables}); err != nil {
 		return nil, fmt.Errorf("conformance: %w", err)
 	}
 	c := &check{account: account, worker: w, broken: map[string][]string{}}

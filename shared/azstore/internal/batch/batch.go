@@ -28,8 +28,8 @@ type Reply struct {
 // answers a failed batch with status 202 and tells the truth only inside of the
 // multipart body (https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions).
 func Failure(err error) (Reply, bool) {
-	var reply *azcore.ResponseError
-	if !errors.As(err, &reply) || reply.StatusCode != http.StatusAccepted || reply.RawResponse == nil {
+	reply, ok := errors.AsType[*azcore.ResponseError](err)
+	if !ok || reply.StatusCode != http.StatusAccepted || reply.RawResponse == nil {
 		return Reply{}, false
 	}
 	replies, _ := Replies(reply.RawResponse)
