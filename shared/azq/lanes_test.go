@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azq/azqtest"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 )
 
@@ -133,6 +134,22 @@ func TestLanesAreOneQueueToTheOperator(t *testing.T) {
 	for _, q := range []*azq.Queue{lane0, lane2} {
 		if state, err := q.Length(t.Context()); err != nil || state.Length != 0 {
 			t.Errorf("after Clear %s holds %d messages, %v", q.Name(), state.Length, err)
+		}
+	}
+}
+
+// A worker that sleeps hears of a queue that is resumed, in each of its lanes.
+func TestResumeRingsEveryLane(t *testing.T) {
+	t.Parallel()
+	a := azuritetest.Account(t)
+	qs := azqtest.Open(t, a, laned...)
+	if err := qs.Queue("last").Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for lane := range azq.DefaultLanes {
+		name := azq.LaneName("last", lane)
+		if _, err := a.Table(azq.DoorbellTable).GetEntity(t.Context(), "all", "ring "+name, nil); err != nil {
+			t.Errorf("the bell of %s: %v", name, err)
 		}
 	}
 }

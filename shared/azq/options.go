@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"runtime"
 	"slices"
 	"time"
@@ -120,6 +121,7 @@ func (o Options) withDefaults() Options {
 
 // check finds settings with which some work would never be done.
 func (o Options) check(specs []Spec, handlers map[string]Handler) (problems []error) {
+	problems = o.checkNames(specs)
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	pools, kinds := map[string]bool{}, map[string]bool{}
 	for _, spec := range specs {
@@ -150,6 +152,30 @@ func (o Options) check(specs []Spec, handlers map[string]Handler) (problems []er
 	for _, kind := range slices.Sorted(maps.Keys(handlers)) {
 		if !kinds[kind] {
 			bad("handler of kind %q: no queue carries it: name it in a Spec.Kinds", kind)
+		}
+	}
+	return problems
+}
+
+var queueName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+
+// checkNames finds what the service, or a reader of messages, would refuse.
+func (o Options) checkNames(specs []Spec) (problems []error) {
+	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	if !typeName.MatchString(Item{Namespace: o.Namespace, Kind: "a", Version: 1}.Type()) {
+		bad("namespace %q: use up to 40 lower-case letters, digits and hyphens, a letter first", o.Namespace)
+	}
+	seen := map[string]bool{}
+	for _, spec := range specs {
+		if seen[spec.Name] {
+			bad("queue %s is declared twice, or called like a lane of another: rename one", spec.Name)
+		}
+		seen[spec.Name] = true
+		if !queueName.MatchString(spec.Name) || len(spec.Name) < 3 || len(spec.Name) > 50 {
+			bad("queue %q: a name has 3 to 50 lower-case letters, digits and single hyphens", spec.Name)
+		}
+		if spec.Visibility < minVisibility || spec.Visibility > maxVisibility {
+			bad("queue %s: a visibility of %v: use %v to %v", spec.Name, spec.Visibility, minVisibility, maxVisibility)
 		}
 	}
 	return problems

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azq/azqtest"
@@ -77,3 +78,22 @@ func TestNewerItemsClaimCheckIsNotLookedAt(t *testing.T) {
 
 // typeOf is the type of a message in some version of its step.
 func typeOf(version int) string { return azq.Item{Kind: step, Version: version}.Type() }
+
+// What the service or a reader of messages would refuse is told before anything is sent.
+func TestCheckRefusesNamesAndTimes(t *testing.T) {
+	t.Parallel()
+	client := azq.Open(azuritetest.Account(t), azq.Options{Namespace: "Shop", Lanes: 3, Pools: map[string]int{"default": 0}, Queues: []azq.Spec{
+		{Name: "mail", Laned: true}, {Name: "mail-2"}, {Name: "post"}, {Name: "post"}, {Name: "Bad--name"}, {Name: "brief", Visibility: time.Millisecond},
+	}})
+	err := client.Check()
+	for _, want := range []string{`namespace "Shop"`, "queue mail-2 is declared twice", "queue post is declared twice", `queue "Bad--name"`, "queue brief: a visibility of 1ms"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not told in: %v", want, err)
+		}
+	}
+	for _, wrong := range []string{"queue mail ", "queue mail-1 "} {
+		if err != nil && strings.Contains(err.Error(), wrong) {
+			t.Errorf("%q is told: %v", wrong, err)
+		}
+	}
+}

@@ -92,7 +92,9 @@ func (q *Queue) Pause(ctx context.Context) error {
 func (q *Queue) Resume(ctx context.Context) error {
 	err := q.publish(ctx, func(p *Policy) { p.Paused = false })
 	if err == nil {
-		q.ring(ctx)
+		for _, lane := range q.lead.lanes {
+			lane.ring(ctx)
+		}
 	}
 	return err
 }

@@ -50,6 +50,7 @@ type Queue struct {
 	// lead is lane 0, whose policy holds for all lanes; lane 0 points to itself. The
 	// fields below are used in the lead only.
 	lead   *Queue
+	lanes  []*Queue // of the queue, itself first
 	tuner  tuner
 	mu     sync.Mutex
 	policy Policy    // the newest that was read; zero when none was
@@ -64,7 +65,7 @@ func OpenQueue(a *azstore.Account, spec Spec) *Queue {
 		poison: a.Queue(PoisonName(spec.Base())), poisonedRows: tablestore.New(a, PoisonTable),
 		doorbells: tablestore.New(a, DoorbellTable),
 	}
-	q.lead = q
+	q.lead, q.lanes = q, []*Queue{q}
 	return q
 }
 

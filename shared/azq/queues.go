@@ -49,6 +49,7 @@ func openQueues(a *azstore.Account, o Options) *queues {
 		q := OpenQueue(a, spec) // which sets the spec's defaults
 		if spec.lane > 0 {
 			q.lead = qs.byName[spec.Base()].lead
+			q.lead.lanes = append(q.lead.lanes, q)
 		}
 		qs.byName[spec.Name] = q
 		qs.specs = append(qs.specs, q.spec)
