@@ -100,7 +100,7 @@ func (f *fixture) audio() {
 	for i := range 3 {
 		part.Segments = append(part.Segments, video.AudioSegment{Samples: 4 * video.SampleRate, Range: video.Range{Offset: int64(50 + 100*i), Length: 100}})
 	}
-	f.commit(workflow.StepAudio, 0, nil, videostore.Commit{Part: &part})
+	f.commit(workflow.StepAudio, 0, part, videostore.Commit{})
 }
 
 // portion commits an item of sound: segments of 4 s from the given one on.
@@ -113,7 +113,7 @@ func (f *fixture) portion(first, segments int) {
 	for i := range segments {
 		part.Segments = append(part.Segments, video.AudioSegment{Samples: 4 * video.SampleRate, Range: video.Range{Offset: int64(50 + 100*i), Length: 100}})
 	}
-	f.commit(workflow.StepAudio, first/segments, nil, videostore.Commit{Part: &part})
+	f.commit(workflow.StepAudio, first/segments, part, videostore.Commit{})
 }
 
 func (f *fixture) finish() {
@@ -260,7 +260,7 @@ func TestWatchWhilePortionsAreMissing(t *testing.T) {
 			part.Segments = append(part.Segments, video.AudioSegment{Samples: samples, Range: video.Range{Offset: offset, Length: 100}})
 			offset += 100
 		}
-		f.commit(workflow.StepAudio, index, nil, videostore.Commit{Part: &part})
+		f.commit(workflow.StepAudio, index, part, videostore.Commit{})
 	}
 	listed := func(name string) int { return strings.Count(string(f.play(name).body), "#EXTINF") }
 

@@ -163,7 +163,7 @@ func TestSeekShowsAPreview(t *testing.T) {
 	for range 49 {
 		rest.Segments = append(rest.Segments, sound.Segments[0])
 	}
-	f.commit(workflow.StepAudio, 1, nil, videostore.Commit{Part: &rest})
+	f.commit(workflow.StepAudio, 1, rest, videostore.Commit{})
 	if got := f.seek(162); !got.Made || got.Preview || got.Master != "/v/"+string(f.id)+"/master.m3u8?from=20" {
 		t.Errorf("the chunk is there: %+v", got)
 	}

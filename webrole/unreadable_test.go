@@ -72,7 +72,7 @@ var lists = []struct {
 		{searchindex.PostingsTable, "~{other} TEXT", 1}, {videostore.VideosTable, "{other} META", 1},
 	}},
 	{"listSteps", "/videos/{id}/steps", []damage{
-		{videostore.VideosTable, "{id} STEP:00001:encode:00001", 1}, {videostore.VideosTable, "{id} PART:00001:", 0},
+		{videostore.VideosTable, "{id} STEP:00001:encode:00001", 1},
 		{videostore.VideosTable, "+{id} PREVIEW:strange", 0}, {videostore.VideosTable, "+{id} NEXT:strange", 0},
 	}},
 	{"getJourney", "/videos/{id}/journey", []damage{{videostore.VideosTable, "{id} STEP:00001:encode:00001", 1}, {videostore.VideosTable, "{id} PLAN:00001", changes}}},

@@ -243,7 +243,8 @@ func SoundAt(second float64) (segment int) {
 // SoundSeconds is how long an audio segment is that is not the last.
 func SoundSeconds(segment int) float64 { return SoundStart(segment+1) - SoundStart(segment) }
 
-// AudioPart is what one portion of sound became: a PART row, in any order.
+// AudioPart is what an audio step committed: the Output of its row, without segments beyond
+// the end of the track.
 type AudioPart struct {
 	First    int            `json:"first"` // number of the first segment in the whole track
 	Blob     string         `json:"blob"`

@@ -17,7 +17,6 @@ import (
 type Commit struct {
 	Output any                // JSON-encoded into the step row
 	Plan   *video.Plan        // the first step's, else nil
-	Part   *video.AudioPart   // the sound that the step made, else nil
 	Video  func(*video.Video) // edits META; nil leaves it alone. May run several times
 	// Files and Facts are what a step that runs once adds to META. The facts are anything
 	// that encodes as a small JSON object. Bounds: video.MaxFiles, video.MaxFacts (bytes).
@@ -165,9 +164,6 @@ func (c *Claim) end(ctx context.Context, step Step, outcome Outcome, cause error
 			ops = append(ops, tablestore.Over(metaRow(after), c.ETag))
 		} else if c.Step.etag == "" {
 			ops = append(ops, unchangedMeta(c.Record))
-		}
-		if commit.Part != nil {
-			ops = append(ops, tablestore.Op{Kind: tablestore.OpUpsert, Entity: partRow(step, *commit.Part)})
 		}
 		_, err = c.store.videos.Submit(ctx, slices.Concat(ops, more, inserted(c.outbox)))
 		if again, err = c.conflict(ctx, step, err); err != nil {

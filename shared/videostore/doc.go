@@ -7,7 +7,6 @@
 //	              META                            the video: title, state, error …
 //	              NEXT:<generation>               how many chunks are promised so far
 //	              OUT:<time-ordered uuid>         outbox: messages promised, not yet known to be sent
-//	              PART:<generation>:audio:<n>     a part: the committed segments of a portion
 //	              PLAN:<generation>               how the video is cut; written once
 //	              STEP:<generation>:<step>:<n>    one step: state, claim, output
 //

@@ -271,7 +271,7 @@ func (s *Store) Sweep(ctx context.Context, id video.ID) (removed int, _ error) {
 // Its clips stay. The rows go first and the blobs later, when no row names them: a crash in
 // between leaves blobs that the janitor finds, and not rows without blobs. Safe to repeat.
 func (s *Store) DropGeneration(ctx context.Context, id video.ID, generation int) error {
-	for _, kind := range []string{"STEP", "PART", "PREVIEW", "NEXT", "PLAN"} {
+	for _, kind := range []string{"STEP", "PREVIEW", "NEXT", "PLAN"} {
 		prefix := fmt.Sprintf("%s:%05d", kind, generation)
 		_, err := s.videos.Clear(ctx, tablestore.Query{
 			PartitionKey: string(id), RowFrom: prefix, RowTo: tablestore.PrefixEnd(prefix), Class: tablestore.RowRange,

@@ -13,7 +13,6 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/workflow"
 )
 
 // Names of tables that other packages read.
@@ -228,10 +227,6 @@ func readMeta(row tablestore.Entity) (Record, error) {
 
 func planKey(generation int) string { return fmt.Sprintf("PLAN:%05d", generation) }
 
-func partKey(key workflow.Key, first int) string {
-	return fmt.Sprintf("PART:%05d:%s:%05d", key.Generation, key.Step, first)
-}
-
 // now is the time in microseconds. A table keeps 100 ns and JSON more, and what is read
 // from both must compare as equal.
 func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
@@ -247,13 +242,6 @@ func (s *Store) Plan(ctx context.Context, id video.ID, generation int) (video.Pl
 		s.plans.Add(planID{id, generation}, plan)
 	}
 	return plan, err
-}
-
-func partRow(step Step, part video.AudioPart) tablestore.Entity {
-	return tablestore.Entity{PartitionKey: string(step.Key.ID), RowKey: partKey(step.Key, part.First), Props: tablestore.Props(struct {
-		Doc     video.AudioPart
-		Attempt string
-	}{part, step.Attempt})}
 }
 
 func planRow(id video.ID, plan video.Plan) tablestore.Entity {

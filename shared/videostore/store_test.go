@@ -539,9 +539,9 @@ func TestSoundInPortions(t *testing.T) {
 	commit(workflow.StepEncode, 0, videostore.Commit{Output: video.ChunkOutput{Frames: 120}})
 	commit(workflow.StepEncode, 1, videostore.Commit{Output: video.ChunkOutput{Frames: 120}})
 	check(false, false, 0, false)
-	commit(workflow.StepAudio, 2, videostore.Commit{Part: part(2)})
+	commit(workflow.StepAudio, 2, videostore.Commit{Output: part(2)})
 	check(false, false, 0, false)
-	commit(workflow.StepAudio, 0, videostore.Commit{Part: part(0)})
+	commit(workflow.StepAudio, 0, videostore.Commit{Output: part(0)})
 	check(true, false, 1, false)
 	view, err := s.View(t.Context(), id)
 	if err != nil {
@@ -552,7 +552,7 @@ func TestSoundInPortions(t *testing.T) {
 		t.Errorf("missing: %+v; want the portion in the middle", missing)
 	}
 	out.take()
-	commit(workflow.StepAudio, 1, videostore.Commit{Part: part(1)})
+	commit(workflow.StepAudio, 1, videostore.Commit{Output: part(1)})
 	check(true, true, 4, true)
 	items := out.takeItems()
 	if len(items) != 1 || items[0].Kind != workflow.StepFinish {

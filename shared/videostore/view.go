@@ -19,7 +19,6 @@ type View struct {
 	Record
 	Plans    map[int]video.Plan            // by generation
 	Steps    []Step                        // rows that exist, in key order
-	Parts    map[int][]video.AudioPart     // committed parts by generation, in order; with gaps while audio is made
 	Previews map[int]map[int]video.Preview // of chunks that are not committed yet, by generation and chunk
 	Promised bool                          // the outbox is not empty
 
@@ -53,7 +52,7 @@ func (s *Store) ViewWithRequests(ctx context.Context, id video.ID, all bool) (Vi
 
 func (s *Store) view(ctx context.Context, id video.ID, from, filter string, leaveOut bool) (View, error) {
 	view := View{
-		Plans: map[int]video.Plan{}, Parts: map[int][]video.AudioPart{}, Previews: map[int]map[int]video.Preview{},
+		Plans: map[int]video.Plan{}, Previews: map[int]map[int]video.Preview{},
 		LeftOut: map[workflow.Key]bool{}, cursor: map[int]fanOutCursor{},
 	}
 	found, unreadable := false, error(nil)
@@ -92,7 +91,7 @@ func (s *Store) view(ctx context.Context, id video.ID, from, filter string, leav
 func (v *View) add(row tablestore.Entity) (err error) {
 	kind, rest, _ := strings.Cut(row.RowKey, ":")
 	generation := 0
-	if kind == "NEXT" || kind == "PART" || kind == "PREVIEW" {
+	if kind == "NEXT" || kind == "PREVIEW" {
 		text, _, _ := strings.Cut(rest, ":")
 		if generation, err = strconv.Atoi(text); err != nil {
 			return err
@@ -109,11 +108,6 @@ func (v *View) add(row tablestore.Entity) (err error) {
 		var plan video.Plan
 		if plan, err = readPlan(row); err == nil {
 			v.Plans[plan.Generation] = plan
-		}
-	case "PART":
-		var part video.AudioPart
-		if err = row.JSON("Doc", &part); err == nil {
-			v.Parts[generation] = append(v.Parts[generation], part)
 		}
 	case "PREVIEW":
 		var preview video.Preview
@@ -157,7 +151,7 @@ func (v View) Whole(generation int) (*video.FinishOutput, error) {
 
 // Presentation collects what is committed of a generation, for its playlists.
 func (v View) Presentation(generation int) (playlist.Presentation, error) {
-	p := playlist.Presentation{Plan: v.Plans[generation], Parts: v.Parts[generation], Previews: v.Previews[generation]}
+	p := playlist.Presentation{Plan: v.Plans[generation], Previews: v.Previews[generation]}
 	p.Chunks = make([]*video.ChunkOutput, len(p.Plan.Chunks))
 	sound := 0
 	for _, s := range v.Steps {
@@ -167,6 +161,13 @@ func (v View) Presentation(generation int) (playlist.Presentation, error) {
 		switch s.Key.Declared().Makes {
 		case workflow.Sound:
 			sound++
+			part, err := OutputOf[video.AudioPart](s)
+			if err != nil {
+				return p, err
+			}
+			if part != nil && len(part.Segments) > 0 { // else the track is shorter than the container says
+				p.Parts = append(p.Parts, *part)
+			}
 		case workflow.Pictures:
 			if s.Key.Index >= len(p.Chunks) {
 				continue

@@ -47,7 +47,7 @@ type Product int
 const (
 	Nothing  Product = iota
 	Pictures         // video.ChunkOutput, for each chunk
-	Sound            // PART rows
+	Sound            // video.AudioPart, for each portion
 )
 
 // Step declares one step.

@@ -15,7 +15,7 @@ import (
 // Audio encodes one portion of the first audio track.
 //
 //	Reads   the source blob, the portion's range of it
-//	Writes  media/{attempt}/audio.m4s, and a PART row with the commit
+//	Writes  media/{attempt}/audio.m4s
 //	Next    finish, when every chunk and every other portion is done already
 //	Errors  *video.Failure when the track cannot be decoded
 //	Repeat  writes to a name of its own; only one attempt's row commits
@@ -31,7 +31,7 @@ func (s Audio) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 	if err != nil {
 		return videostore.Commit{}, err
 	}
-	var commit videostore.Commit // the segments are in the PART row
+	var commit videostore.Commit
 	if made.Truncated {
 		commit.Video = func(v *video.Video) {
 			if !slices.Contains(v.Notices, video.AudioTruncated) {
@@ -48,6 +48,6 @@ func (s Audio) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 	}
 	failpoint.Hit("audio/part")
 	made.Part.Blob = file.Blob
-	commit.Part = &made.Part
+	commit.Output = made.Part
 	return commit, nil
 }

@@ -160,7 +160,7 @@ func TestJanitorRemovesReplacedGenerations(t *testing.T) {
 	j.Grace = 0
 	run()
 	want := slices.DeleteFunc(slices.Clone(all), func(key string) bool {
-		return strings.HasPrefix(key, "STEP:00001") || strings.HasPrefix(key, "PART:00001") || strings.HasPrefix(key, "PLAN:00001") || key == "NEXT:00001"
+		return strings.HasPrefix(key, "STEP:00001") || strings.HasPrefix(key, "PLAN:00001") || key == "NEXT:00001"
 	})
 	if len(want) == len(all) {
 		t.Fatalf("there is nothing to remove in %v", all)

@@ -327,7 +327,7 @@ func TestJanitorKeepsWhatRowsName(t *testing.T) {
 	keep = append(keep, put(video.MediaContainer, workflow.Key{ID: id, Generation: 1, Step: workflow.StepEncode, Index: 1}.BlobPrefix(running.Step.Attempt)+"240p.m4s"))
 	audio := claim(workflow.StepAudio, 0)
 	part := put(video.MediaContainer, audio.Step.Key.BlobPrefix(audio.Step.Attempt)+"00000.m4s")
-	if err := audio.Commit(t.Context(), videostore.Commit{Part: &video.AudioPart{Blob: part}}); err != nil {
+	if err := audio.Commit(t.Context(), videostore.Commit{Output: video.AudioPart{Blob: part}}); err != nil {
 		t.Fatal(err)
 	}
 	keep = append(keep, part)
