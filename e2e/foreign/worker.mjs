@@ -8,15 +8,19 @@ import { QueueClient } from "@azure/storage-queue";
 import { TableClient } from "@azure/data-tables";
 
 const handlers = {
-  "greet.v1": async ({ name, seconds = 0.05 }, signal) => {
+  "greet.v1": async ({ name, seconds = 0.05, stuck }, signal, moved) => {
     if (!name) throw new Error("no name to greet");
-    await sleep(seconds * 1000, null, { signal }); // ends early when the work has to
+    if (stuck) await sleep(2 ** 30, null, { signal });
+    for (let left = seconds * 1000; left > 0; left -= 500) {
+      await sleep(Math.min(left, 500), null, { signal }); // ends early when the work has to
+      moved();
+    }
   },
 };
 
 const { AZURE_STORAGE_CONNECTION_STRING: account, AZQ_PREFIX: prefix = "", AZQ_QUEUE: name } = process.env;
-const { AZQ_VISIBILITY = 30, AZQ_PAUSE = 30, AZQ_MAX_FAILURES = 5 } = process.env;
-const [visibility, pause, maxFailures] = [AZQ_VISIBILITY, AZQ_PAUSE, AZQ_MAX_FAILURES].map(Number);
+const { AZQ_VISIBILITY = 30, AZQ_PAUSE = 30, AZQ_MAX_FAILURES = 5, AZQ_STALL = 60 } = process.env;
+const [visibility, pause, maxFailures, stall] = [AZQ_VISIBILITY, AZQ_PAUSE, AZQ_MAX_FAILURES, AZQ_STALL].map(Number);
 const queue = new QueueClient(account, prefix + name);
 const poisonQueue = new QueueClient(account, `${prefix}${name}-poison`);
 const poisonRows = TableClient.fromConnectionString(account, `${prefix}poison`, { allowInsecureConnection: true });
@@ -72,13 +76,18 @@ async function update(message, seconds, text = message.messageText) {
   Object.assign(message, { popReceipt, messageText: text, until });
 }
 
-// A stale receipt: the message is another worker's by now, or gone (stale).
+// A stale receipt: the message is another worker's by now, or gone (stale). After a request that
+// the library has repeated that is no harm either: the first one had arrived (replies).
 const isStale = ({ code }) => ["PopReceiptMismatch", "MessageNotFound", "QueueNotFound"].includes(code);
 
-// renew keeps a message hidden until its work has ended. If it cannot, it ends the work (lease).
-async function renew(message, work) {
+const stalled = new Error("the work makes no progress");
+
+// renew keeps a message hidden until its work has ended. If it cannot, it ends the work (lease),
+// and also when the work stands still (moves).
+async function renew(message, work, still) {
   for (;;) {
     await sleep((visibility * 1000) / 3, null, { signal: work.signal }).catch(() => {});
+    if (still() > stall * 1000) work.abort(stalled);
     if (work.signal.aborted) return;
     await update(message, visibility).catch((error) => {
       if (isStale(error) || message.until - Date.now() < visibility * 350) work.abort(error); // no time for another
@@ -134,8 +143,10 @@ async function handle(message) {
 async function attempt(message, handler, data) {
   const mine = (work = new AbortController());
   if (draining) work.abort("draining");
-  const renewals = renew(message, mine);
-  const failure = await handler(data, mine.signal).then(() => undefined, (error) => error);
+  let last = Date.now(); // of progress
+  const renewals = renew(message, mine, () => Date.now() - last);
+  const moved = () => (last = Date.now());
+  const failure = await handler(data, mine.signal, moved).then(() => undefined, (error) => error);
   const ended = mine.signal.reason;
   mine.abort();
   await renewals; // the receipt is the newest
@@ -149,14 +160,15 @@ async function settle(message, got, { failure, ended }) {
     await queue.deleteMessage(message.messageId, message.popReceipt); // (done)
     return console.log("done", item.id);
   }
-  if (ended) {
+  if (ended && ended !== stalled) {
     if (isStale(ended)) throw ended;
     await update(message, 0, write(got, { starts: item.starts, releases: item.releases + 1 })); // no failure (drain)
     return console.log("given back", item.id);
   }
   const failures = item.failures + 1; // (failures)
-  const text = write(got, { starts: item.starts, failures, lasterror: String(failure).slice(0, 400) });
-  if (failures >= maxFailures) return putAside(message, String(failure), { ...item, failures }, text);
+  const reason = String(ended ?? failure);
+  const text = write(got, { starts: item.starts, failures, lasterror: reason.slice(0, 400) });
+  if (failures >= maxFailures) return putAside(message, reason, { ...item, failures }, text);
   await update(message, Math.min(2 ** failures, pause), text);
   console.log("failed", item.id);
 }

@@ -14,10 +14,15 @@
 //	AZQ_PAUSE                        until a message that went back, or failed, comes again, and
 //	                                 between two looks at the queue's metadata, in seconds
 //	AZQ_MAX_FAILURES                 the limit of failed attempts
+//	AZQ_STALL                        how long work may make no progress, in seconds
 //
 // It has a handler for one kind, "azq.work.greet.v1". Its data is {"name": text, "seconds":
-// number}: the work is to wait so long (none if it is missing), and an attempt without a name
-// fails. SIGTERM asks the program to drain and to end.
+// number, "stuck": boolean}: the work is to wait so long (none if it is missing), making
+// progress all the time; work that is stuck makes none and does not end until it is told to; an
+// attempt without a name fails. SIGTERM asks the program to drain and to end.
+//
+// "replies" puts a proxy before the queues. It needs a connection string that names their
+// address over http, as the emulator's does, and is left out otherwise.
 package conformance
 
 import (
@@ -26,6 +31,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -48,6 +54,8 @@ type Worker struct {
 	// enough for the machine: a lease ends when the worker gets no processor for that long.
 	Visibility time.Duration
 	Patience   time.Duration // bounds every wait; default 30 s, and at least three times Visibility
+
+	connection string // of the account
 }
 
 // Rule is one of the rules of a good worker. Its name is a heading of WORKER.md.
@@ -65,7 +73,9 @@ var Rules = []Rule{
 	{"malformed", "a text that is no work item is poison at once, as it came"},
 	{"crashes", "an item that has ended many attempts without a word is poison"},
 	{"lease", "no other worker gets the message while its work goes on"},
+	{"moves", "work that makes no progress loses its message to others"},
 	{"stale", "a worker that comes too late leaves the message alone, and goes on with the next"},
+	{"replies", "a lost reply to a deletion or a renewal makes no poison and ends no worker"},
 	{"claims", "the data of a claim check is fetched, but not another subject's"},
 	{"paused", "nothing is received from a paused queue, until it is resumed"},
 	{"drain", "SIGTERM gives unfinished work back at once, counted as a release, and ends the worker"},
@@ -93,6 +103,7 @@ const (
 func Check(ctx context.Context, account *azstore.Account, connection string, w Worker) ([]Verdict, error) {
 	w.Visibility = cmp.Or(w.Visibility, 5*time.Second)
 	w.Patience = max(cmp.Or(w.Patience, 30*time.Second), 3*w.Visibility)
+	w.connection = connection
 	w.Env = append(slices.Clone(w.Env), "AZURE_STORAGE_CONNECTION_STRING="+connection, "AZQ_PREFIX="+account.Prefix())
 	tables := []string{azq.PoisonTable}
 	containers := []string{azq.ClaimsContainer, azq.ControlContainer}
@@ -122,7 +133,8 @@ func Check(ctx context.Context, account *azstore.Account, connection string, w W
 
 // asked reports whether a rule is to be checked.
 func (w Worker) asked(rule string) bool {
-	return (w.Claims || rule != "claims") && (len(w.Only) == 0 || slices.Contains(w.Only, rule))
+	proxied := strings.Contains(w.connection, queueEndpoint+"http://")
+	return (w.Claims || rule != "claims") && (proxied || rule != "replies") && (len(w.Only) == 0 || slices.Contains(w.Only, rule))
 }
 
 // check is one call of Check.

@@ -56,11 +56,13 @@ func TestGoodWorkersConform(t *testing.T) {
 
 // Each mistake of a worker breaks its rules, and the check says so.
 func TestMistakesAreFound(t *testing.T) {
-	azuritetest.Slow(t, "thirteen workers, most of which wait for the end of a lease")
+	azuritetest.Slow(t, "fifteen workers, most of which wait for the end of a lease")
 	t.Parallel()
 	for mistake, want := range map[string][]string{
 		"keeps what it knows":         {"keeps"},
 		"never renews":                {"lease"},
+		"renews by a timer":           {"moves"},
+		"fails what is gone":          {"replies"},
 		"deletes first":               {"done", "killed"},
 		"deaf":                        {"drain"},
 		"never poisons":               {"failures"},
@@ -76,7 +78,7 @@ func TestMistakesAreFound(t *testing.T) {
 		t.Run(mistake, func(t *testing.T) {
 			t.Parallel()
 			w := conformance.Worker{Only: want, Env: []string{"CONFORMANCE_WORKER=plain", "CONFORMANCE_MISTAKE=" + mistake}}
-			if !slices.Contains([]string{"lease", "stale", "done"}, want[0]) {
+			if !slices.Contains([]string{"lease", "moves", "replies", "stale", "done"}, want[0]) {
 				w.Visibility, w.Patience = 2*time.Second, 10*time.Second // no work of these is long
 			}
 			if broken := check(t, w); !slices.Equal(broken, want) {

@@ -26,6 +26,8 @@ type scene struct {
 func (w Worker) scenes() []scene {
 	all := []scene{
 		{"lease", "lease done", leaseScene},
+		{"moves", "moves", movesScene},
+		{"replies", "replies", repliesScene},
 		{"stale", "stale", staleScene},
 		{"killed", "killed", killedScene},
 		{"paused", "paused", pausedScene},

@@ -28,7 +28,8 @@ type stage struct {
 	queueName     string
 	queue, poison *azqueue.QueueClient
 	lease         time.Duration
-	limit         int // of failed attempts
+	limit         int    // of failed attempts
+	connection    string // for the worker, if not the account's
 	program       *program
 	err           error
 }
@@ -211,7 +212,11 @@ func (s *stage) start() {
 	p := &program{cmd: exec.Command(s.worker.Command[0], s.worker.Command[1:]...), ended: make(chan struct{})}
 	p.cmd.Dir = s.worker.Dir
 	p.cmd.Env = append(append(os.Environ(), s.worker.Env...), "AZQ_QUEUE="+s.queueName,
-		"AZQ_VISIBILITY="+seconds(s.lease), "AZQ_PAUSE="+seconds(pause), "AZQ_MAX_FAILURES="+strconv.Itoa(s.limit))
+		"AZQ_VISIBILITY="+seconds(s.lease), "AZQ_PAUSE="+seconds(pause), "AZQ_MAX_FAILURES="+strconv.Itoa(s.limit),
+		"AZQ_STALL="+seconds(s.worker.Visibility))
+	if s.connection != "" {
+		p.cmd.Env = append(p.cmd.Env, "AZURE_STORAGE_CONNECTION_STRING="+s.connection)
+	}
 	p.cmd.Stdout, p.cmd.Stderr, p.cmd.WaitDelay = &p.out, &p.out, time.Second
 	if s.failed(p.cmd.Start()) {
 		return

@@ -26,6 +26,7 @@ import (
 type greeting struct {
 	Name    string  `json:"name"`
 	Seconds float64 `json:"seconds"`
+	Stuck   bool    `json:"stuck"`
 }
 
 // settings are what a worker is told.
@@ -33,6 +34,7 @@ type settings struct {
 	account           *azstore.Account
 	queue             string
 	visibility, pause time.Duration
+	stall             time.Duration
 	limit             int
 }
 
@@ -45,6 +47,7 @@ func readSettings() settings {
 		queue: os.Getenv("AZQ_QUEUE"), limit: number("AZQ_MAX_FAILURES"),
 		visibility: time.Duration(number("AZQ_VISIBILITY")) * time.Second,
 		pause:      time.Duration(number("AZQ_PAUSE")) * time.Second,
+		stall:      time.Duration(number("AZQ_STALL")) * time.Second,
 	}
 }
 
@@ -64,7 +67,7 @@ func ours(ctx context.Context, s settings) {
 		Queues: []azq.Spec{{
 			Name: s.queue, Visibility: s.visibility, MaxFailures: s.limit, MaxIdlePoll: 200 * time.Millisecond,
 		}},
-		DeferPause: s.pause, FirstRetry: s.pause, MaxRetry: s.pause, RefreshPolicy: s.pause,
+		DeferPause: s.pause, FirstRetry: s.pause, MaxRetry: s.pause, RefreshPolicy: s.pause, StallAfter: s.stall,
 		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	azq.Handle(client, greet)
@@ -76,6 +79,10 @@ func ours(ctx context.Context, s settings) {
 func greet(ctx context.Context, job *azq.Job[greeting]) error {
 	if job.Data.Name == "" {
 		return errors.New("no name to greet")
+	}
+	if job.Data.Stuck {
+		<-ctx.Done()
+		return context.Cause(ctx)
 	}
 	work := time.Duration(job.Data.Seconds * float64(time.Second))
 	for end := time.Now().Add(work); time.Now().Before(end); job.Progress() {
@@ -193,7 +200,13 @@ func (w *plain) greet(ctx context.Context, m *azqueue.DequeuedMessage, g greetin
 		return errors.New("no name to greet")
 	}
 	left := time.Duration(g.Seconds * float64(time.Second))
-	for left > 0 {
+	if g.Stuck {
+		left = time.Hour
+	}
+	for began := time.Now(); left > 0; {
+		if g.Stuck && time.Since(began) > w.stall && w.mistake != "renews by a timer" {
+			return errors.New("no progress")
+		}
 		step := min(left, w.visibility/3)
 		select {
 		case <-ctx.Done():
@@ -234,7 +247,10 @@ func (w *plain) write(m *azqueue.DequeuedMessage, text string, hide time.Duratio
 
 func (w *plain) delete(m *azqueue.DequeuedMessage) {
 	_, err := w.queue.DeleteMessage(context.Background(), *m.MessageID, *m.PopReceipt, nil)
-	w.tolerable(err)
+	if !w.tolerable(err) && w.mistake == "fails what is gone" {
+		w.mistake = ""
+		w.putAside(m, must(azq.DecodeItem(*m.MessageText)), err.Error())
+	}
 }
 
 // tolerable reports whether a request succeeded, and ends the program for a worker that does
