@@ -143,10 +143,10 @@ func (qs *queues) List(ctx context.Context) (found []string, _ error) {
 }
 
 // Discover opens every queue of the account's prefix, in order, for programs that operate queues
-// which others declare. The account says what the queues are: a queue
-// "mail-1" without a poison queue of its own is a lane of "mail" if that has one. It does not say what is in them or who works on them: kinds,
-// pools and timeouts are empty, except a timeout that was published. What is sent is of the
-// namespace; "" is [DefaultNamespace].
+// which others declare. The account says what the queues are: a queue "mail-1" without a poison
+// queue of its own is a lane of "mail" if that has one. It does not say what is in them or who
+// works on them: kinds, pools and timeouts are empty, except a timeout that was published. What
+// is sent is of the namespace; "" is [DefaultNamespace].
 func Discover(ctx context.Context, a *azstore.Account, namespace string) (*Client, error) {
 	there, err := (&queues{account: a}).List(ctx)
 	if err != nil {
