@@ -1,5 +1,5 @@
 // Command hot-key counts the clicks of a page that everyone visits. All clicks in one partition
-// would be served by one server of the table service, at some 2,000 a second. A suffix spreads
+// would be served by one server of the table service, at 2,000 rows of 1 KiB a second. A suffix spreads
 // them over partitions; it follows from the RowKey, so that one click is still found by a point
 // query. All are read together in the order of their RowKeys, as if they were one partition.
 package main

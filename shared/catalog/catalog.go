@@ -46,7 +46,7 @@ const (
 )
 
 // RecentShards is the number of partitions of table recent. A page costs that many
-// requests, and the table takes RecentShards × 2,000 writes a second on Azure. To
+// requests, and the table takes RecentShards × 2,000 rows of 1 KiB a second on Azure. To
 // change it, index every video again.
 const RecentShards = 8
 

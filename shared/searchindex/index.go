@@ -187,7 +187,7 @@ func rowsOf(v video.Video) []indexrows.Row {
 func videoKey(id video.ID) string { return "~" + string(id) }
 
 // shards is the number of partitions of a long list. On Azure the list takes that many
-// times 2,000 writes a second, and a search makes that many requests to read it.
+// times 2,000 rows of 1 KiB a second, and a search makes that many requests to read it.
 const shards = 4
 
 // hot has the words whose lists are spread. A search also reads the partition
