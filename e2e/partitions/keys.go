@@ -22,7 +22,7 @@ type Key struct {
 
 	// partition is the PartitionKey of row id.
 	partition func(id string) string
-	// where lists the partitions in which a reader who knows only the id has to look.
+	// place lists the partitions in which a reader who knows only the id has to look.
 	place func(id string) []string
 	// spread says what the load looks like to partition servers.
 	spread spread
