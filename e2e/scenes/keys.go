@@ -48,7 +48,7 @@ func choose(n need) choice {
 	return choice{"unique", word + ", RowKey a constant", "each " + word + " is one row, read by its key; no transaction has two of them, and writes go anywhere", 0}
 }
 
-// granularity is what docs/data-model.md says of Cutroom's tables; a test compares.
+// granularity is what docs/key-design.md says of Cutroom's tables; a test compares.
 var granularity = map[string]string{
 	workers.Table: "single", registrations.Table: "some", videostore.VideosTable: "some", views.Table: "some, with a suffix", videostore.IdempotencyTable: "unique",
 }
@@ -66,7 +66,7 @@ func choosingAKey(s *Stage) {
 	}
 	for _, c := range []struct {
 		need
-		table string // Cutroom's, see docs/data-model.md
+		table string // Cutroom's, see docs/key-design.md
 	}{
 		{need{"", true, 5}, workers.Table},
 		{need{"event", true, 400}, registrations.Table},

@@ -199,10 +199,10 @@ func TestEveryRowHasAScene(t *testing.T) {
 	}
 }
 
-// What a scene says of Cutroom's tables is what docs/data-model.md says.
+// What a scene says of Cutroom's tables is what docs/key-design.md says.
 func TestScenesKnowTheDataModel(t *testing.T) {
 	t.Parallel()
-	model, err := os.ReadFile("../../docs/data-model.md")
+	model, err := os.ReadFile("../../docs/key-design.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func TestScenesKnowTheDataModel(t *testing.T) {
 		word, suffix, _ := strings.Cut(granularity, ", ")
 		line := regexp.MustCompile(`(?m)^\| \*` + word + `\*.*$`).FindString(string(model))
 		if !strings.Contains(line, "`"+table+"`") || suffix != "" && !regexp.MustCompile("with a suffix .*`"+table+"`").MatchString(line) {
-			t.Errorf("docs/data-model.md does not say that table %s is %s: %s", table, granularity, line)
+			t.Errorf("docs/key-design.md does not say that table %s is %s: %s", table, granularity, line)
 		}
 	}
 }
