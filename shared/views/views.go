@@ -235,6 +235,7 @@ func (c *Counter) fanOut(ctx context.Context, date string, id video.ID) (sum int
 	var counts [Shards]int64
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
+	// snippet: fan-out
 	for i := range counts {
 		group.Go(func() error {
 			row, err := c.table.Get(ctx, shardKey(date, i+1), string(id))
@@ -247,6 +248,7 @@ func (c *Counter) fanOut(ctx context.Context, date string, id video.ID) (sum int
 			return err
 		})
 	}
+	// end snippet
 	if err := group.Wait(); err != nil {
 		return 0, err
 	}
