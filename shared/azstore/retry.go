@@ -60,7 +60,8 @@ var DefaultRetry = Retry{
 	TryTimeout: 30 * time.Second,
 }
 
-// PaperRetry has the paper's numbers, and a TryTimeout of ours, for batch programs: a user
+// PaperRetry has the numbers of the paper's example, 5 retries and 45 s, the bounds of the code
+// under its formula, 3 s and 90 s, and a TryTimeout of ours. It is for batch programs: a user
 // would not wait for it.
 var PaperRetry = Retry{
 	Strategy: Exponential, MaxRetries: 5,
