@@ -45,14 +45,14 @@ const ItemVersion = 1
 // Specs is the one place to add a queue. Treat it as read-only;
 // WithVisibility returns changed copies.
 var Specs = withKinds([]azq.Spec{
-	{Name: Probe, Pool: Light, Laned: true, Visibility: 60 * time.Second, Typical: time.Second, Weight: 12, Urgent: true, MaxIdlePoll: 500 * time.Millisecond},
-	{Name: EncodeFirst, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Typical: 2 * time.Second, Weight: 12, Urgent: true, MaxIdlePoll: time.Second},
+	{Name: Probe, Pool: Light, Laned: true, Visibility: 60 * time.Second, Typical: time.Second, Weight: 24, Urgent: true, MaxIdlePoll: 500 * time.Millisecond},
+	{Name: EncodeFirst, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Typical: 2 * time.Second, Weight: 24, Urgent: true, MaxIdlePoll: time.Second},
 	{Name: EncodeHigh, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Typical: 2 * time.Second, Weight: 6, MaxIdlePoll: time.Second},
 	{Name: EncodeNormal, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Typical: 30 * time.Second, Weight: 3, MaxIdlePoll: 2 * time.Second},
 	{Name: EncodeLow, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Typical: 30 * time.Second, Weight: 1, MaxIdlePoll: 2 * time.Second},
-	{Name: AudioFirst, Pool: Light, Laned: true, Visibility: 60 * time.Second, Typical: time.Second, Weight: 12, Urgent: true, MaxIdlePoll: time.Second},
+	{Name: AudioFirst, Pool: Light, Laned: true, Visibility: 60 * time.Second, Typical: time.Second, Weight: 24, Urgent: true, MaxIdlePoll: time.Second},
 	{Name: Audio, Pool: Light, Laned: true, Visibility: 120 * time.Second, Typical: 3 * time.Second, Weight: 3, MaxIdlePoll: 2 * time.Second},
-	{Name: Finish, Pool: Light, Laned: true, Visibility: 120 * time.Second, Typical: time.Second, Weight: 6},
+	{Name: Finish, Pool: Light, Laned: true, Visibility: 120 * time.Second, Typical: time.Second, Weight: 24, Urgent: true},
 	{Name: Index, Pool: Light, Visibility: 30 * time.Second, Typical: 300 * time.Millisecond, Weight: 2},
 	{Name: Purge, Pool: Light, Visibility: 60 * time.Second, Typical: 500 * time.Millisecond, Weight: 1},
 })
@@ -97,9 +97,9 @@ func Visibilities(specs []azq.Spec) string {
 }
 
 // Niceness is how far the programs of a queue's items step back on the processor, as nice(1)
-// counts: not at all for what a viewer waits for, a little for the rest of what is short, and
-// far for bulk. Further would be too far: a program that hardly runs keeps its slot for long.
-var Niceness = map[string]int{EncodeHigh: 3, Finish: 3, EncodeNormal: BulkNice, EncodeLow: BulkNice, Audio: BulkNice}
+// counts: not at all for what a viewer waits for, a little for the next chunks, and far for
+// bulk. Further would be too far: a program that hardly runs keeps its slot for long.
+var Niceness = map[string]int{EncodeHigh: 5, EncodeNormal: BulkNice, EncodeLow: BulkNice, Audio: BulkNice}
 
 // BulkNice is the niceness of bulk work.
 const BulkNice = 12

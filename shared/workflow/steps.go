@@ -25,7 +25,7 @@ const (
 // Steps is the one place to declare a step, in the order of the timeline. Treat it as read-only.
 // TestDeclaration says what is wrong with it.
 var Steps = []Step{
-	{Name: StepProbe, Stage: First, Queues: []string{Probe}, Weight: 2},
+	{Name: StepProbe, Stage: First, Queues: []string{Probe, Audio}, Choose: urgentQueue(Probe), Weight: 2},
 	{
 		Name: StepEncode, Stage: Part, Count: PerChunk, Makes: Pictures, Weight: 90,
 		Queues: []string{EncodeFirst, EncodeHigh, EncodeNormal, EncodeLow}, Choose: chooseChunkQueue,
@@ -34,7 +34,7 @@ var Steps = []Step{
 		Name: StepAudio, Stage: Part, Count: PerPortion, Makes: Sound, Weight: 3,
 		Queues: []string{AudioFirst, Audio}, Choose: choosePortionQueue,
 	},
-	{Name: StepFinish, Stage: Last, Queues: []string{Finish}, Weight: 5},
+	{Name: StepFinish, Stage: Last, Queues: []string{Finish, Audio}, Choose: urgentQueue(Finish), Weight: 5},
 	{Name: StepDigest, Stage: AfterReady, Queues: []string{Audio}},
 	{Name: StepLoudness, Stage: AfterReady, Count: IfSound, Queues: []string{Audio}},
 	{Name: StepClip, Stage: OnRequest, Rows: "CLIP", Expires: true, Optional: true, Queues: []string{EncodeHigh}},
@@ -66,6 +66,18 @@ func chooseChunkQueue(v video.Video, _ video.Plan, index int) string {
 		return EncodeLow
 	}
 	return EncodeNormal
+}
+
+// urgentQueue chooses an urgent queue for the short steps of a new video. Of a channel that sent
+// much while others waited, and of reprocessing, they are in the bulk: the probes of 200 clips
+// would have most of the light slots.
+func urgentQueue(urgent string) func(video.Video, video.Plan, int) string {
+	return func(v video.Video, _ video.Plan, _ int) string {
+		if v.Bulk || v.Serving > 0 {
+			return Audio
+		}
+		return urgent
+	}
 }
 
 // choosePortionQueue chooses the queue of a portion of sound: the first of a new video is

@@ -81,7 +81,7 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-// What a new video needs to be playable is in urgent queues, which have no other work. A
+// What a new video needs to be playable, and its last step, are in urgent queues. A
 // clip of ten seconds, which has two portions of sound and three chunks, is in no bulk
 // queue at all (Q5).
 func TestUrgentQueuesCarryTheFirstParts(t *testing.T) {
@@ -99,6 +99,11 @@ func TestUrgentQueuesCarryTheFirstParts(t *testing.T) {
 		{"first chunk, made again", chooseChunkQueue(again, plan(3), 0), true},
 		{"first chunk of a channel that sends much", chooseChunkQueue(video.Video{Bulk: true}, plan(3), 0), false},
 		{"second chunk of a channel that sends much", chooseChunkQueue(video.Video{Bulk: true}, plan(3), 1), true},
+		{"probe", urgentQueue(Probe)(video.Video{}, plan(3), 0), false},
+		{"probe of a channel that sends much", urgentQueue(Probe)(video.Video{Bulk: true}, plan(3), 0), true},
+		{"probe, made again", urgentQueue(Probe)(again, plan(3), 0), true},
+		{"last step", urgentQueue(Finish)(video.Video{}, plan(3), 0), false},
+		{"last step of a channel that sends much", urgentQueue(Finish)(video.Video{Bulk: true}, plan(3), 0), true},
 		{"first portion", choosePortionQueue(video.Video{}, plan(3), 0), false},
 		{"second portion of three", choosePortionQueue(video.Video{}, plan(3), 1), true},
 		{"second portion of two", choosePortionQueue(video.Video{}, plan(2), 1), false},
@@ -108,10 +113,10 @@ func TestUrgentQueuesCarryTheFirstParts(t *testing.T) {
 			t.Errorf("%s travels on %s, which is bulk: %t, want %t", c.what, c.queue, got, c.bulk)
 		}
 	}
-	first := []string{Probe, chooseChunkQueue(video.Video{}, plan(3), 0), choosePortionQueue(video.Video{}, plan(3), 0)}
+	awaited := []string{Probe, chooseChunkQueue(video.Video{}, plan(3), 0), choosePortionQueue(video.Video{}, plan(3), 0), Finish}
 	for _, s := range Specs {
-		if begins := slices.Contains(first, s.Name); s.Urgent != begins {
-			t.Errorf("queue %s is urgent: %t; what it carries lets a video begin: %t", s.Name, s.Urgent, begins)
+		if slices.Contains(awaited, s.Name) != s.Urgent {
+			t.Errorf("queue %s is urgent: %t", s.Name, s.Urgent)
 		}
 	}
 }

@@ -78,10 +78,9 @@ func (r *Runner) makeScratch(ctx context.Context, d *delivery, next handler) (er
 }
 
 // niceness is how far the programs of an item step back: as its queue says, and as far as
-// bulk for all work of a channel that sent much while others waited. The first step is
-// short, and its programs have limits of real time.
-func niceness(key workflow.Key, v video.Video, job *azq.RawJob) int {
-	if v.Bulk && key.Declared().Stage != workflow.First {
+// bulk for all work of a channel that sent much while others waited.
+func niceness(v video.Video, job *azq.RawJob) int {
+	if v.Bulk {
 		return workflow.BulkNice
 	}
 	return workflow.Niceness[job.Base]

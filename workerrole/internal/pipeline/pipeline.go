@@ -140,7 +140,7 @@ func (r *Runner) orderOfWrites(ctx context.Context, d *delivery, run handler) (e
 }
 
 func (r *Runner) run(ctx context.Context, d *delivery) (err error) {
-	ffmpeg.RunsOf(ctx).Nice = niceness(d.key, d.work.Video, d.job) // programs give way to more urgent ones
+	ffmpeg.RunsOf(ctx).Nice = niceness(d.work.Video, d.job) // programs give way to more urgent ones
 	d.commit, err = r.Step.Run(ctx, d.work)
 	return err
 }

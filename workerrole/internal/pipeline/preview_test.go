@@ -32,20 +32,19 @@ func TestAViewerIsRecognisedInEveryLane(t *testing.T) {
 func TestPriorityOfPrograms(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		step, queue string
-		bulk        bool
-		nice        int
+		queue string
+		bulk  bool
+		nice  int
 	}{
-		{workflow.StepProbe, workflow.Probe, false, 0},
-		{workflow.StepProbe, workflow.Probe, true, 0},
-		{workflow.StepEncode, workflow.EncodeFirst, false, 0},
-		{workflow.StepEncode, workflow.EncodeFirst, true, workflow.BulkNice},
-		{workflow.StepEncode, workflow.EncodeHigh, false, 3},
-		{workflow.StepEncode, workflow.EncodeNormal, false, workflow.BulkNice},
-		{workflow.StepFinish, workflow.Finish, true, workflow.BulkNice},
+		{workflow.Probe, false, 0},
+		{workflow.Probe, true, workflow.BulkNice},
+		{workflow.EncodeFirst, false, 0},
+		{workflow.EncodeHigh, false, 5},
+		{workflow.EncodeHigh, true, workflow.BulkNice},
+		{workflow.EncodeNormal, false, workflow.BulkNice},
+		{workflow.Finish, true, workflow.BulkNice},
 	} {
-		key, v := workflow.Key{Step: c.step}, video.Video{Bulk: c.bulk}
-		if got := niceness(key, v, &azq.RawJob{Queue: c.queue + "-2", Base: c.queue}); got != c.nice {
+		if got := niceness(video.Video{Bulk: c.bulk}, &azq.RawJob{Queue: c.queue + "-2", Base: c.queue}); got != c.nice {
 			t.Errorf("%+v: the niceness is %d", c, got)
 		}
 	}
