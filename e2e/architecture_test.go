@@ -9,6 +9,7 @@ import (
 	"go/token"
 	"io"
 	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -176,6 +177,57 @@ func TestArchitectureNoPackageWithoutAName(t *testing.T) {
 		if slices.Contains([]string{"util", "utils", "common", "helpers", "misc"}, p.Name) {
 			t.Errorf("%s: name a package after what it holds", p.ImportPath)
 		}
+	}
+}
+
+// What a fork may do without comes off by deleting files: what is named builds without
+// them, tests and all. docs/fork.md says which files.
+func TestArchitectureComesOff(t *testing.T) {
+	t.Parallel()
+	lab := []string{"e2e/lab/*", "e2e/cmd/*/lab*", "e2e/bench/burst*", "e2e/cmd/burst/*", "e2e/browser/lab_test.go", "e2e/browser/scene_test.go"}
+	scenes := []string{"./scenes", "./lab", "./cmd/up", "./cmd/demo", "./cmd/scene"}
+	for what, c := range map[string]struct{ files, build []string }{
+		"the lab":                {lab, []string{"./..."}},
+		"the lab and scenes":     {append([]string{"e2e/scenes/*", "e2e/cmd/scene/*"}, lab...), []string{"./..."}},
+		"the scene of races":     {[]string{"e2e/scenes/race.go", "shared/registrations/*"}, scenes},
+		"the scenes of search":   {[]string{"e2e/scenes/index.go", "e2e/scenes/film.go"}, scenes},
+		"the scene of parts":     {[]string{"e2e/scenes/growing.go"}, scenes},
+		"views, without a scene": {[]string{"shared/views/*"}, scenes},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			overlay := filepath.Join(t.TempDir(), "overlay.json")
+			without(t, overlay, c.files)
+			if out, err := exec.Command("go", append([]string{"vet", "-overlay", overlay}, c.build...)...).CombinedOutput(); err != nil {
+				t.Errorf("without %v: %v\n%s", c.files, err, out)
+			}
+		})
+	}
+}
+
+// without makes an overlay for the go command in which files of the repository are gone.
+func without(t *testing.T, overlay string, files []string) {
+	t.Helper()
+	gone := map[string]string{}
+	for _, pattern := range files {
+		found, err := filepath.Glob(filepath.Join("..", pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no file is %s (%v)", pattern, err)
+		}
+		for _, file := range found {
+			path, err := filepath.Abs(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			gone[path] = ""
+		}
+	}
+	text, err := json.Marshal(map[string]any{"Replace": gone})
+	if err == nil {
+		err = os.WriteFile(overlay, text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

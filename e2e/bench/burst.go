@@ -124,7 +124,7 @@ func (f *Fleet) count(ctx context.Context, user *journey.User, id string) error 
 
 // watcher samples a fleet, and holds each worker that comes to its part of a core.
 type watcher struct {
-	s     *lab.Stack
+	s     *stack.Stack
 	user  *journey.User
 	q     *quotas
 	held  map[int]bool

@@ -17,7 +17,6 @@ import (
 
 	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/e2e/journey"
-	"github.com/cutroom/cutroom/e2e/scenes"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
@@ -26,7 +25,6 @@ import (
 // TestMain runs the tests. Those that judge stalls, times or costs run first, one after the
 // other; the rest wait most of their time and are parallel.
 func TestMain(m *testing.M) {
-	scenes.MaybeChild()
 	stacktest.Main(m)
 }
 

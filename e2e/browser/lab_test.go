@@ -32,7 +32,7 @@ func TestKillAWorkerFromTheBoard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stacktest.StopAfter(t, s.Stack, s.Stop)
+	stacktest.StopAfter(t, s)
 	user, err := journey.New(s.BaseURL())
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func TestKillAWorkerFromTheBoard(t *testing.T) {
 }
 
 // atWork waits until a worker encodes the video, and returns it with its process.
-func atWork(t *testing.T, s *lab.Stack, user *journey.User, id string) (name string, pid int) {
+func atWork(t *testing.T, s *stack.Stack, user *journey.User, id string) (name string, pid int) {
 	t.Helper()
 	found := azuritetest.Poll(time.Minute, func() bool {
 		res, err := user.API().ListStepsWithResponse(t.Context(), id)

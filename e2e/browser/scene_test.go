@@ -76,7 +76,7 @@ func TestEveryScenePlaysInThePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stacktest.StopAfter(t, s.Stack, s.Stop)
+	stacktest.StopAfter(t, s)
 	sights := []sight{{"light", 1440}, {"dark", 360}, {"dark", 1440}, {"light", 360}}
 	tabs := make(chan visitor, len(sights)) // the lab plays as many at a time
 	browser := open(t)
@@ -144,7 +144,7 @@ func TestOperatorsPlayScenesFromAnywhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stacktest.StopAfter(t, s.Stack, s.Stop)
+	stacktest.StopAfter(t, s)
 	operator, viewer := open(t), open(t)
 	showing(t, operator, token)
 
@@ -182,7 +182,7 @@ func TestOperatorsPlayScenesFromAnywhere(t *testing.T) {
 }
 
 // answer chooses a key by answering the questions of the scene with the keyboard.
-func answer(t *testing.T, tab context.Context, s *lab.Stack) {
+func answer(t *testing.T, tab context.Context, s *stack.Stack) {
 	t.Helper()
 	visit(t, tab, s.BaseURL()+"/learn/choosing-a-key")
 	press(t, tab, `[name=knows]`, " ")
@@ -222,7 +222,7 @@ func TestPlayASceneInThePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stacktest.StopAfter(t, s.Stack, s.Stop)
+	stacktest.StopAfter(t, s)
 	tab := open(t)
 	said := listen(t, tab)
 	sight{"light", 1440}.set(t, tab)
@@ -283,7 +283,7 @@ func TestPlayASceneInThePage(t *testing.T) {
 
 // brokenOff loads a page again in the middle of a scene, and then takes the network away:
 // the page shows the same run and goes on with it.
-func brokenOff(t *testing.T, tab context.Context, s *lab.Stack) {
+func brokenOff(t *testing.T, tab context.Context, s *stack.Stack) {
 	visit(t, tab, s.BaseURL()+"/learn/papers-scene")
 	press(t, tab, "#go", kb.Enter)
 	truth(t, tab, `document.querySelectorAll('#told li').length >= 3`)

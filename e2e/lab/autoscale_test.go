@@ -24,7 +24,7 @@ func TestWorkersFollowTheQueues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stacktest.StopAfter(t, scaled.Stack, scaled.Stop)
+	stacktest.StopAfter(t, scaled)
 	user, err := journey.New(scaled.BaseURL())
 	if err != nil {
 		t.Fatal(err)

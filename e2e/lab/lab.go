@@ -54,48 +54,37 @@ const (
 	keptDuplicates = 10
 )
 
-// Stack is a running stack with a lab.
-type Stack struct {
-	*stack.Stack
-	bench *bench
-}
-
 // Start starts a supervised stack as stack.Start does, with a lab that its web roles
-// know, and a proxy before its storage.
-func Start(ctx context.Context, o stack.Options) (*Stack, error) {
+// know, and a proxy before its storage. The lab ends with the stack.
+func Start(ctx context.Context, o stack.Options) (*stack.Stack, error) {
 	b, err := open()
 	if err != nil {
 		return nil, err
 	}
-	o.Supervise = true
-	o.WebEnv = append(slices.Clone(o.WebEnv), Variable+"=http://lab:"+b.token+"@"+b.listener.Addr().String())
-	if o.MaxWorkers > o.Workers {
-		o.Env = slices.Concat(o.Env, scaleTargets(o))
-	}
-	o.Through = b.stand
-	s, err := stack.Start(ctx, o)
-	if err == nil {
-		if err = b.attach(s); err != nil {
-			err = errors.Join(err, s.Stop())
-		}
-	}
-	if err != nil {
-		b.calm()
-		b.close()
-		return nil, err
-	}
-	if o.MaxWorkers > o.Workers {
-		b.begin(b.follow)
-	}
-	return &Stack{s, b}, nil
+	return b.startStack(ctx, o)
 }
 
-// Stop ends all faults, then stops the stack, which needs the proxy to the end.
-func (s *Stack) Stop() error {
-	s.bench.calm()
-	err := s.Stack.Stop()
-	s.bench.close()
-	return err
+// startStack starts the stack that the bench is for, and ends with it.
+func (b *bench) startStack(ctx context.Context, o stack.Options) (*stack.Stack, error) {
+	o.Supervise = true
+	o.WebEnv = append(slices.Clone(o.WebEnv), Variable+"=http://lab:"+b.token+"@"+b.listener.Addr().String())
+	o.Through, o.Stopping, o.Stopped = b.stand, b.calm, b.close
+	follows := o.MaxWorkers > o.Workers
+	if follows {
+		o.Env = slices.Concat(o.Env, scaleTargets(o))
+	}
+	o.MaxWorkers = 0 // it is for the bench to add workers
+	s, err := stack.Start(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.attach(s); err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	if follows {
+		b.begin(b.follow)
+	}
+	return s, nil
 }
 
 // bench is what the handlers work on. It is safe for concurrent use.

@@ -19,28 +19,25 @@ import (
 
 	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/e2e/journey"
-	"github.com/cutroom/cutroom/e2e/scenes"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-func TestMain(m *testing.M) {
-	scenes.MaybeChild()
-	stacktest.Main(m)
-}
+func TestMain(m *testing.M) { stacktest.Main(m) }
 
 // visibility of all queues: what a killed worker's messages wait.
 const visibility = 5 * time.Second
 
 // drill is a stack with a lab, and a user of it.
 type drill struct {
-	*Stack
-	t    *testing.T
-	user *journey.User
-	clip []byte
-	ctx  context.Context
+	*stack.Stack
+	bench *bench
+	t     *testing.T
+	user  *journey.User
+	clip  []byte
+	ctx   context.Context
 }
 
 // newDrill starts a stack with two workers that encode one chunk each.
@@ -49,11 +46,15 @@ func newDrill(t *testing.T) *drill {
 	o := stacktest.Complete(t, stack.Options{Workers: 2, Env: []string{
 		"WORKERROLE_POOLS=light=4,heavy=1", "CUTROOM_VISIBILITY=*=" + visibility.String(), "CUTROOM_RECONCILE_INTERVAL=2s", "CUTROOM_RECONCILE_GRACE=5s", stacktest.RealTime(t),
 	}})
-	s, err := Start(t.Context(), o)
+	b, err := open()
 	if err != nil {
 		t.Fatal(err)
 	}
-	stacktest.StopAfter(t, s.Stack, s.Stop)
+	s, err := b.startStack(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stacktest.StopAfter(t, s)
 	user, err := journey.New(s.BaseURL())
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +62,7 @@ func newDrill(t *testing.T) *drill {
 	t.Cleanup(user.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), azuritetest.Patience(8*time.Minute))
 	t.Cleanup(cancel)
-	return &drill{Stack: s, t: t, user: user, clip: clip(t), ctx: ctx}
+	return &drill{Stack: s, bench: b, t: t, user: user, clip: clip(t), ctx: ctx}
 }
 
 // clip has chunks of 2, 4 and 6 s.

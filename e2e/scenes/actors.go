@@ -1,10 +1,14 @@
 package scenes
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -141,4 +145,19 @@ func (d *diary) working(step string, took time.Duration) map[string]azq.Handler 
 		d.note(job.Item.ID)
 		return nil
 	})}
+}
+
+// ffmpeg makes a file.
+func ffmpeg(ctx context.Context, arguments, out string) error {
+	var said bytes.Buffer
+	cmd := exec.CommandContext(ctx, "ffmpeg", append(append([]string{"-nostdin", "-v", "error", "-y"}, strings.Fields(arguments)...), out)...)
+	cmd.Stderr = &said
+	err := cmd.Run()
+	if errors.Is(err, exec.ErrNotFound) {
+		return errors.New("ffmpeg is not installed: run 'make bootstrap'")
+	}
+	if err != nil {
+		return fmt.Errorf("ffmpeg %s: %w: %s", arguments, err, said.String())
+	}
+	return nil
 }

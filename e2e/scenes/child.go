@@ -112,9 +112,9 @@ func (s *Stage) Mark(point string) { s.emit(Event{Kind: mark, Text: point}) }
 // Hang works for ever, or until the parent ends.
 func (s *Stage) Hang() { _ = get(io.Copy(io.Discard, os.Stdin)) }
 
-// MaybeChild plays one actor and never returns if this process was started for that,
-// and returns at once if it was not. Programs that play scenes call it first thing.
-func MaybeChild() {
+// A process that was started to play one actor does that, whichever program it is, and
+// never comes to main.
+func init() {
 	actor := os.Getenv(childVariable)
 	if actor == "" {
 		return

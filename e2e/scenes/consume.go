@@ -12,6 +12,12 @@ import (
 )
 
 var (
+	_ = register(programs, "bulk-and-critical", bulkAndCritical)
+	_ = register(programs, "burst", burst)
+	_ = register(programs, "poison-and-redrive", poisonAndRedrive)
+)
+
+var (
 	bulkQueue     = azq.Spec{Name: "newsletters", Kinds: []string{"newsletter"}, Pool: "mail", Weight: 1, Visibility: 10 * time.Second, MaxIdlePoll: 100 * time.Millisecond}
 	criticalQueue = azq.Spec{Name: "password-resets", Kinds: []string{"reset"}, Pool: "mail", Weight: 3, Urgent: true, Visibility: 2 * time.Second, MaxIdlePoll: 100 * time.Millisecond}
 	lanedQueue    = azq.Spec{Name: "films", Kinds: []string{"film"}, Pool: "films", Laned: true, MaxIdlePoll: 100 * time.Millisecond}

@@ -1,12 +1,8 @@
 package scenes
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -15,6 +11,8 @@ import (
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/video"
 )
+
+var _ = register(programs, "a-film", aFilm)
 
 var filmQueue = azq.Spec{Name: "convert", Visibility: 30 * time.Second}
 
@@ -68,18 +66,4 @@ func convert(s *Stage, film, dir string) {
 		s.Act("worker role", "ffmpeg makes %s", format.name)
 		get(blobs.PutFile(s.ctx, video.MediaContainer, film+"/"+format.name, path, ""))
 	}
-}
-
-func ffmpeg(ctx context.Context, arguments, out string) error {
-	var said bytes.Buffer
-	cmd := exec.CommandContext(ctx, "ffmpeg", append(append([]string{"-nostdin", "-v", "error", "-y"}, strings.Fields(arguments)...), out)...)
-	cmd.Stderr = &said
-	err := cmd.Run()
-	if errors.Is(err, exec.ErrNotFound) {
-		return errors.New("ffmpeg is not installed: run 'make bootstrap'")
-	}
-	if err != nil {
-		return fmt.Errorf("ffmpeg %s: %w: %s", arguments, err, said.String())
-	}
-	return nil
 }

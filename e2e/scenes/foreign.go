@@ -28,6 +28,8 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore"
 )
 
+var _ = register(programs, "three-workers", threeWorkers)
+
 var greetQueue = azq.Spec{Name: "greetings", Kinds: []string{"greet"}, Pool: "light", MaxIdlePoll: 100 * time.Millisecond}
 
 // greeting is the data of an item, with bytes that no text may hold (Q19).

@@ -16,6 +16,8 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 )
 
+var _ = register(programs, "while-it-uploads", whileItUploads)
+
 // growing is a film that is being uploaded, part by part.
 type growing struct {
 	*Stage

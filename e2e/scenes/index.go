@@ -15,6 +15,8 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 )
 
+var _ = register(programs, "index-follows", indexFollows)
+
 // indexFollows shows copies in other partitions that follow the truth by an idempotent
 // step (T8): late, interrupted, and repeated.
 func indexFollows(s *Stage) {

@@ -17,6 +17,11 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
 
+var (
+	_ = register(programs, "killed-in-the-middle", killedInTheMiddle)
+	_ = register(children, actorEncoder, playEncoder)
+)
+
 // A film is made in four portions. For each, the worker writes the output, then the
 // row that says that it is there; when all are there it deletes the message. It is
 // killed between the output and the row of portion 3, the worst moment: so that

@@ -11,6 +11,12 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore"
 )
 
+var (
+	_ = register(programs, "stale-receipt", staleReceipt)
+	_ = register(programs, "fixed-or-renewed", fixedOrRenewed)
+	_ = register(programs, "late-deletes", lateDeletes)
+)
+
 var staleQueue = azq.Spec{Name: "work", Visibility: time.Second}
 
 // staleReceipt shows that a receipt is valid until another worker receives the message,

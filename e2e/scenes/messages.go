@@ -15,6 +15,12 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/inject"
 )
 
+var (
+	_ = register(programs, "too-large", tooLarge)
+	_ = register(programs, "queue-vocabulary", queueVocabulary)
+	_ = register(programs, "one-error-three-names", oneErrorThreeNames)
+)
+
 var plainQueue = azq.Spec{Name: "work"}
 
 // tooLarge shows the limit of a message and the claim check (Q9), and what a message

@@ -6,6 +6,11 @@ import (
 	"github.com/cutroom/cutroom/shared/azq"
 )
 
+var (
+	_ = register(programs, "papers-scene", papersScene)
+	_ = register(children, actorC1, playC1)
+)
+
 // The paper's figure (Q11): producers P1 and P2 put messages 1 and 2; C1 dequeues
 // message 1; C2 dequeues and deletes message 2; C1 crashes; message 1 becomes visible
 // again; C2 dequeues and deletes it. C1 is a process of its own, and its crash is a

@@ -15,6 +15,11 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
 
+var (
+	_ = register(programs, "partition-splits", partitionSplits)
+	_ = register(programs, "hot-keys", hotKeys)
+)
+
 // behind leads an actor to the tables through a model of Azure's partition servers,
 // which the emulator does not have.
 func behind(model *partitions.Proxy) Option {

@@ -10,6 +10,8 @@ import (
 	"github.com/cutroom/cutroom/shared/registrations"
 )
 
+var _ = register(programs, "the-race", theRace)
+
 // race is the paper's example on a stage.
 type race struct {
 	*Stage

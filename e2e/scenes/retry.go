@@ -11,6 +11,8 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/inject"
 )
 
+var _ = register(programs, "retries", retries)
+
 // retries lets clients with the paper's three strategies meet a service that is busy
 // for a while (T10), and shows the curve and the herd (T11).
 func retries(s *Stage) {

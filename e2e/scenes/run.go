@@ -12,6 +12,15 @@ import (
 	"github.com/cutroom/cutroom/shared/scene"
 )
 
+// programs has the program of every scene, whose story is in package scene, and children
+// that of every actor that is a process of its own. Each file registers those that it has.
+var programs, children = map[string]func(*Stage){}, map[string]func(*Stage){}
+
+func register(in map[string]func(*Stage), name string, program func(*Stage)) struct{} {
+	in[name] = program
+	return struct{}{}
+}
+
 // ErrUnknown says that there is no scene of a name.
 var ErrUnknown = errors.New("there is no such scene")
 
@@ -21,8 +30,7 @@ const longest = 2 * time.Minute
 // Run plays a scene in the account of cfg, below a prefix of its own, and removes what
 // it made there. tell gets each event as it happens, one at a time, and must not block
 // for long; the last is of kind [End]. The error says why the scene broke off, or that
-// it made a claim that did not hold: [ErrFalse]. The program that calls Run calls
-// [MaybeChild] first thing in main.
+// it made a claim that did not hold: [ErrFalse].
 //
 // Answers to the scene's questions may be nil; [ErrAnswer] is for wrong ones.
 func Run(ctx context.Context, cfg azstore.Config, name string, answers map[string]string, tell func(Event)) error {

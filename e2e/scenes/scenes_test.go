@@ -18,10 +18,7 @@ import (
 	"github.com/cutroom/cutroom/shared/scene"
 )
 
-func TestMain(m *testing.M) {
-	scenes.MaybeChild()
-	azuritetest.Main(m)
-}
+func TestMain(m *testing.M) { azuritetest.Main(m) }
 
 // Every scene plays to its end, and all that it claims holds. Among them is the paper's
 // own, Q11.

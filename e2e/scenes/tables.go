@@ -11,6 +11,11 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
 
+var (
+	_ = register(programs, "keys-are-text", keysAreText)
+	_ = register(programs, "query-classes", queryClasses)
+)
+
 // keysAreText shows the order of keys, padding, composite keys and what a key must not
 // hold (T1, T6).
 func keysAreText(s *Stage) {

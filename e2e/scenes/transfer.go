@@ -19,6 +19,11 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
 
+var (
+	_ = register(programs, "corrupted-and-split", corruptedAndSplit)
+	_ = register(programs, "lost-replies", lostReplies)
+)
+
 // quickRetry repeats soon, so that a scene is short.
 var quickRetry = azstore.Retry{Strategy: azstore.Exponential, MaxRetries: 4, Delay: 50 * time.Millisecond, MinDelay: 20 * time.Millisecond, MaxDelay: time.Second, TryTimeout: 10 * time.Second}
 

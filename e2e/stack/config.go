@@ -34,6 +34,7 @@ func FromEnv(getenv func(string) string) (Options, error) {
 		BlobPort:        env.Int("AZURITE_BLOB_PORT", 10000, 0, 65535), // 0: a free one
 		QueuePort:       env.Int("AZURITE_QUEUE_PORT", 10001, 0, 65535),
 		TablePort:       env.Int("AZURITE_TABLE_PORT", 10002, 0, 65535),
+		Supervise:       true,
 	}
 	// The developer's own settings but those of another storage account, and of Azurite's
 	// ports, which may be 0.

@@ -48,7 +48,8 @@ type Options struct {
 	Dir     string // of the state; empty: a temporary folder, which Stop removes
 	Bin     string // folder of the built roles; empty: they are built into Dir/bin
 	Workers int    // to start with; AddWorker adds more
-	// MaxWorkers, if it is more, is how many package lab may have; this package ignores it.
+	// MaxWorkers, if it is more, is for package lab, which follows the queues. Start alone
+	// refuses it.
 	MaxWorkers int
 	// Env is added to Environ for every role, as "NAME=value", and WebEnv for web roles
 	// alone. The last value of a name wins.
@@ -68,6 +69,9 @@ type Options struct {
 	Account string
 	// Through makes the connection string that the roles get, for a proxy on the way.
 	Through func(connectionString string) (string, error)
+	// Stopping is called before the roles drain and Stopped when all has ended, each once and
+	// also when Start fails: for what runs beside the stack, such as the proxy of Through.
+	Stopping, Stopped func()
 
 	Supervise bool          // restarts a process that ends without being asked to
 	Grace     time.Duration // for a role to drain after SIGTERM; 0: 30 s
@@ -101,17 +105,21 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 	s := &Stack{options: o, dir: o.Dir, roles: map[string]*role{}, numbers: map[string]int{}}
 	s.options.Grace = cmp.Or(o.Grace, 30*time.Second)
 	s.log = log.New(cmp.Or(o.Log, io.Discard), "", 0)
-	if err := s.prepare(); err != nil {
-		return nil, err
-	}
 	s.background, s.cancel = context.WithCancel(context.Background())
-	if err := s.startAll(ctx); err != nil {
+	err := s.prepare()
+	if err == nil {
+		err = s.startAll(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}
 	return s, nil
 }
 
 func (s *Stack) prepare() (err error) {
+	if o := s.options; o.MaxWorkers > o.Workers {
+		return fmt.Errorf("from %d to %d workers, as the queues want: only a stack with a lab does that", o.Workers, o.MaxWorkers)
+	}
 	if s.dir == "" {
 		s.dir, err = os.MkdirTemp("", "cutroom-stack-")
 		s.temp = true
@@ -415,6 +423,9 @@ func (s *Stack) Stop() error {
 	s.stopped = true
 	roles := slices.Collect(maps.Values(s.roles))
 	s.mu.Unlock()
+	if s.options.Stopping != nil {
+		s.options.Stopping()
+	}
 	for _, r := range roles {
 		r.want(false)
 	}
@@ -433,6 +444,9 @@ func (s *Stack) Stop() error {
 	}
 	if s.temp {
 		errs = append(errs, os.RemoveAll(s.dir))
+	}
+	if s.options.Stopped != nil {
+		s.options.Stopped()
 	}
 	return errors.Join(errs...)
 }

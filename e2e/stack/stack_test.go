@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -334,6 +335,21 @@ func TestFromEnvListsEveryBadVariable(t *testing.T) {
 		if got := [2]int{o.Workers, o.MaxWorkers}; got != want || (err == nil) != (want != [2]int{}) {
 			t.Errorf("WORKERS=%s: %v, %v", text, got, err)
 		}
+	}
+}
+
+// Without a lab nothing adds workers as the queues want, so such a stack does not start.
+// What was to run beside it ends.
+func TestFollowingTheQueuesNeedsALab(t *testing.T) {
+	t.Parallel()
+	var called []string
+	_, err := stack.Start(t.Context(), stack.Options{
+		Workers: 1, MaxWorkers: 4,
+		Stopping: func() { called = append(called, "stopping") },
+		Stopped:  func() { called = append(called, "stopped") },
+	})
+	if err == nil || !strings.Contains(err.Error(), "lab") || !slices.Equal(called, []string{"stopping", "stopped"}) {
+		t.Errorf("error %v, called %q", err, called)
 	}
 }
 

@@ -22,14 +22,17 @@ import (
 
 	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/e2e/journey"
-	"github.com/cutroom/cutroom/e2e/lab"
 	"github.com/cutroom/cutroom/e2e/progress"
-	"github.com/cutroom/cutroom/e2e/scenes"
 	"github.com/cutroom/cutroom/e2e/stack"
 )
 
+// A file that adds to the stack replaces these: lab.go.
+var (
+	startStack = stack.Start
+	invite     = func(string) {} // to what else there is at the web role's address
+)
+
 func main() {
-	scenes.MaybeChild()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait
 	dir := flag.String("dir", "", "folder of the state (default .run in the repository)")
@@ -61,7 +64,7 @@ func run(ctx context.Context, getenv func(string) string, dir string) (err error
 	if err != nil {
 		return err
 	}
-	s, err := lab.Start(ctx, options)
+	s, err := startStack(ctx, options)
 	if errors.Is(err, stack.ErrRunning) {
 		return fmt.Errorf("%w; `make down` stops it", err)
 	}
@@ -72,7 +75,7 @@ func run(ctx context.Context, getenv func(string) string, dir string) (err error
 		fmt.Println("stopping")
 		err = errors.Join(err, s.Stop())
 	}()
-	id, err := show(ctx, s.Stack, path)
+	id, err := show(ctx, s, path)
 	if err != nil {
 		return fmt.Errorf("%w\n.run/*.log holds what the roles say", err)
 	}
@@ -80,7 +83,7 @@ func run(ctx context.Context, getenv func(string) string, dir string) (err error
 	if getenv("DEMO_EXIT") == "1" {
 		return nil
 	}
-	fmt.Printf("break it:   %s/board#lab kills workers and storage, everything heals\n", s.BaseURL())
+	invite(s.BaseURL())
 	fmt.Println("Ctrl-C stops everything.")
 	<-ctx.Done()
 	return nil

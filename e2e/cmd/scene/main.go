@@ -24,7 +24,6 @@ import (
 )
 
 func main() {
-	scenes.MaybeChild()
 	command.Main("scene", func(ctx context.Context) error { return run(ctx, os.Stdout, os.Getenv) })
 }
 

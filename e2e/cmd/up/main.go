@@ -2,7 +2,7 @@
 //
 // `up` starts a copy of itself in a session of its own, the supervisor, and
 // returns when everything is ready. The supervisor holds the stack (package
-// stack), starts again what dies, and has the lab.
+// stack) and starts again what dies. lab.go gives the stack its lab.
 // `up -down` asks it to drain and waits.
 //
 // Next: e2e/stack.
@@ -24,13 +24,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cutroom/cutroom/e2e/lab"
-	"github.com/cutroom/cutroom/e2e/scenes"
 	"github.com/cutroom/cutroom/e2e/stack"
 )
 
 func main() {
-	scenes.MaybeChild() // the supervisor plays scenes
 	down := flag.Bool("down", false, "stop what up started")
 	supervise := flag.Bool("supervise", false, "be the supervisor (up starts it)")
 	dir := flag.String("dir", "", "folder of the state (default .run in the repository)")
@@ -129,6 +126,9 @@ func relay(reports io.Reader) error {
 	return errors.New("the supervisor ended; its log, .run/supervisor.log, says why")
 }
 
+// startStack is replaced by a file that adds to the stack.
+var startStack = stack.Start
+
 func beSupervisor(dir string) error {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
@@ -138,11 +138,11 @@ func beSupervisor(dir string) error {
 	}
 	syscall.CloseOnExec(reportFD) // the roles must not keep the pipe open
 	options, err := stack.FromEnv(os.Getenv)
-	var s *lab.Stack
+	var s *stack.Stack
 	if err == nil {
 		options.Dir = dir
 		options.Log = &tee{always: os.Stderr, first: report}
-		s, err = lab.Start(ctx, options)
+		s, err = startStack(ctx, options)
 	}
 	if err != nil {
 		_, _ = fmt.Fprintf(report, "%v\n%s\n", err, failedLine)

@@ -3,12 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -96,11 +93,7 @@ func isLinux() bool {
 func TestUpRestartsWhatDiesAndDownLeavesNothing(t *testing.T) {
 	t.Parallel()
 	c := newCheckout(t)
-	out, err := c.run(t.Context())
-	if err != nil {
-		t.Fatalf("up: %v\n%s", err, out)
-	}
-	hasLab(t, out)
+	c.must(t)
 	before := c.pids(t)
 	victim := stack.Worker(2)
 	kill(t, before[victim])
@@ -146,24 +139,6 @@ func TestUpAfterTheSupervisorWasKilled(t *testing.T) {
 		if running(before[name]) {
 			t.Errorf("%s of the killed supervisor (pid %s) still runs", name, before[name])
 		}
-	}
-}
-
-// hasLab asks the stack that out tells of for its lab.
-func hasLab(t *testing.T, out string) {
-	t.Helper()
-	base := regexp.MustCompile(`http://\S+`).FindString(out)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/api/v1/lab", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	if body, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusOK || !bytes.Contains(body, []byte(stack.Worker(2))) {
-		t.Errorf("the lab: %d %s", res.StatusCode, body)
 	}
 }
 

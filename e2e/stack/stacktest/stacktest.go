@@ -91,7 +91,7 @@ func Start(t testing.TB, o stack.Options) *stack.Stack {
 	if err != nil {
 		t.Fatalf("start the stack: %v", err)
 	}
-	StopAfter(t, s, s.Stop)
+	StopAfter(t, s)
 	return s
 }
 
@@ -156,12 +156,12 @@ func NoSecrets(t testing.TB, s *stack.Stack) {
 	}
 }
 
-// StopAfter calls stop when the test ends, searches the logs of s for secrets, and shows
-// them when the test failed.
-func StopAfter(t testing.TB, s *stack.Stack, stop func() error) {
+// StopAfter stops s when the test ends, searches its logs for secrets, and shows them when
+// the test failed.
+func StopAfter(t testing.TB, s *stack.Stack) {
 	t.Helper()
 	t.Cleanup(func() {
-		if err := stop(); err != nil {
+		if err := s.Stop(); err != nil {
 			t.Errorf("stop the stack: %v", err)
 		}
 		NoSecrets(t, s)
