@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help differential demo register up down check test test-all test-partitions lint fmt generate bench burst partition-stress soak soak-mutations mutations fuzz docs-check build images test-deploy scene scenario bootstrap fork clean
+.PHONY: help differential demo register up down check test test-all test-partitions lint fmt generate bench burst partition-stress soak soak-mutations mutations fuzz docs-check build images test-deploy scene scenario bootstrap fork sync clean
 
 MODULES := ./shared/... ./shared/azq/... ./shared/azq/cmd/azq/... ./shared/azstore/... ./webrole/... ./workerrole/... ./e2e/... ./examples/...
 export TESTFLAGS
@@ -120,6 +120,10 @@ bootstrap: ## install what `make test` needs
 export MODULE NAME
 fork: ## rename a fresh clone: make fork MODULE=example.com/acme/reel NAME=reel
 	@scripts/gorun fork -module "$$MODULE" -name "$$NAME"
+
+export UPSTREAM REF
+sync: ## in a fork: merge commit REF (HEAD) of UPSTREAM (path, address or remote; "upstream") as `make fork` renames it
+	@scripts/gorun sync -upstream "$$UPSTREAM" -ref "$$REF"
 
 clean: down ## stop everything and remove .run/ (all uploaded videos), bin/ and .tools/
 	rm -rf .run bin .tools
