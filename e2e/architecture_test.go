@@ -188,6 +188,7 @@ func TestArchitectureComesOff(t *testing.T) {
 	scenes := []string{"./scenes", "./lab", "./cmd/up", "./cmd/demo", "./cmd/scene"}
 	for what, c := range map[string]struct{ files, build []string }{
 		"the lab":                {lab, []string{"./..."}},
+		"all scenes":             {[]string{"e2e/scenes/*", "e2e/cmd/scene/*", "e2e/lab/scenes*", "e2e/browser/scene_test.go"}, []string{"./..."}},
 		"the lab and scenes":     {append([]string{"e2e/scenes/*", "e2e/cmd/scene/*"}, lab...), []string{"./..."}},
 		"the scene of races":     {[]string{"e2e/scenes/race.go", "shared/registrations/*"}, scenes},
 		"the scenes of search":   {[]string{"e2e/scenes/index.go", "e2e/scenes/film.go"}, scenes},

@@ -43,6 +43,9 @@ func conflict(format string, args ...any) error {
 	return refuse(http.StatusConflict, "state_conflict", format, args...)
 }
 
+// further are the routes of what a fork may do without: scenes.go.
+var further []func(*bench, *http.ServeMux)
+
 func (b *bench) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+base, func(w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, b.state()) })
@@ -53,9 +56,9 @@ func (b *bench) routes() http.Handler {
 	mux.HandleFunc("POST "+base+"/storage", action(b.disturb))
 	mux.HandleFunc("POST "+base+"/duplicate", action(b.duplicate))
 	mux.HandleFunc("POST "+base+"/burst", action(b.upload))
-	mux.HandleFunc("GET "+base+"/scenes", b.listScenes)
-	mux.HandleFunc("POST "+base+"/scenes/{name}", b.playScene)
-	mux.HandleFunc("GET "+base+"/scene-runs/{run}", b.toldByScene)
+	for _, add := range further {
+		add(b, mux)
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		fail(w, refuse(http.StatusNotFound, "not_found", "There is nothing at this address."))
 	})

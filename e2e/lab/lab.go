@@ -114,7 +114,6 @@ type bench struct {
 	armed    time.Time // until when the next message is duplicated
 	twice    []client.LabDuplicated
 	burst    *client.LabBurstState
-	runs     []*run // of scenes, oldest first
 }
 
 func open() (*bench, error) {

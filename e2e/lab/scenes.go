@@ -20,6 +20,22 @@ const (
 	longPoll   = 3 * time.Second // a request waits for an event so long
 )
 
+func init() {
+	further = append(further, func(b *bench, mux *http.ServeMux) {
+		h := &theatre{bench: b}
+		mux.HandleFunc("GET "+base+"/scenes", listScenes)
+		mux.HandleFunc("POST "+base+"/scenes/{name}", h.play)
+		mux.HandleFunc("GET "+base+"/scene-runs/{run}", h.told)
+	})
+}
+
+// theatre is where the scenes play.
+type theatre struct {
+	bench *bench
+	mu    sync.Mutex
+	runs  []*run // oldest first
+}
+
 // run is a scene that plays, or has played.
 type run struct {
 	id string
@@ -47,7 +63,7 @@ func (r *run) after(number int) (events []scenes.Event, more <-chan struct{}, ov
 	return r.events[number:], r.changed, r.over
 }
 
-func (b *bench) listScenes(w http.ResponseWriter, _ *http.Request) {
+func listScenes(w http.ResponseWriter, _ *http.Request) {
 	list := client.LabScenes{Items: []client.LabScene{}}
 	for _, sc := range scene.All() {
 		item := client.LabScene{Name: sc.Name, Title: sc.Title, Rows: sc.Rows, Learn: sc.Learn, Page: sc.Page, Questions: []client.LabQuestion{}}
@@ -63,7 +79,7 @@ func (b *bench) listScenes(w http.ResponseWriter, _ *http.Request) {
 	write(w, http.StatusOK, list)
 }
 
-func (b *bench) playScene(w http.ResponseWriter, r *http.Request) {
+func (h *theatre) play(w http.ResponseWriter, r *http.Request) {
 	sc, known := scene.Find(r.PathValue("name"))
 	if !known {
 		fail(w, refuse(http.StatusNotFound, "scene_not_found", "There is no scene of this name."))
@@ -83,22 +99,22 @@ func (b *bench) playScene(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	begun := &run{id: rand.Text(), changed: make(chan struct{})}
-	if !b.keepRun(begun) {
+	if !h.keep(begun) {
 		fail(w, conflict("%d scenes play already.", maxPlaying))
 		return
 	}
-	b.begin(func(ctx context.Context) {
-		_ = scenes.Run(ctx, b.cfg, sc.Name, answers, begun.tell) // its last event says the same
+	h.bench.begin(func(ctx context.Context) {
+		_ = scenes.Run(ctx, h.bench.cfg, sc.Name, answers, begun.tell) // its last event says the same
 	})
 	write(w, http.StatusAccepted, client.LabSceneBegun{Run: begun.id})
 }
 
-// keepRun remembers a run, unless too many play. The oldest is forgotten.
-func (b *bench) keepRun(next *run) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+// keep remembers a run, unless too many play. The oldest is forgotten.
+func (h *theatre) keep(next *run) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	playing := 0
-	for _, r := range b.runs {
+	for _, r := range h.runs {
 		if _, _, over := r.after(0); !over {
 			playing++
 		}
@@ -106,29 +122,29 @@ func (b *bench) keepRun(next *run) bool {
 	if playing >= maxPlaying {
 		return false
 	}
-	b.runs = append(b.runs, next)
-	if len(b.runs) > keptRuns {
-		b.runs = b.runs[1:]
+	h.runs = append(h.runs, next)
+	if len(h.runs) > keptRuns {
+		h.runs = h.runs[1:]
 	}
 	return true
 }
 
-// toldByScene answers the events after the last one that the caller has, and waits a
+// told answers the events after the last one that the caller has, and waits a
 // little when there are none.
-func (b *bench) toldByScene(w http.ResponseWriter, r *http.Request) {
+func (h *theatre) told(w http.ResponseWriter, r *http.Request) {
 	after, err := strconv.Atoi("0" + r.URL.Query().Get("after"))
 	if err != nil {
 		fail(w, refuse(http.StatusBadRequest, "invalid_parameter", "after is the number of an event."))
 		return
 	}
-	b.mu.Lock()
+	h.mu.Lock()
 	var asked *run
-	for _, kept := range b.runs {
+	for _, kept := range h.runs {
 		if kept.id == r.PathValue("run") {
 			asked = kept
 		}
 	}
-	b.mu.Unlock()
+	h.mu.Unlock()
 	if asked == nil {
 		fail(w, refuse(http.StatusNotFound, "run_not_found", "There is no such run, or it was long ago."))
 		return
