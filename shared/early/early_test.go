@@ -19,7 +19,19 @@ import (
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-func TestMain(m *testing.M) { azuritetest.Main(m) }
+// The gates of these tests: one that waits for the whole upload, and one that does not.
+const (
+	stepModerated = "moderated"
+	stepRated     = "rated"
+)
+
+func TestMain(m *testing.M) {
+	workflow.Steps = append(workflow.Steps,
+		workflow.Step{Name: stepModerated, Stage: workflow.Gate, Queues: []string{workflow.Audio}},
+		workflow.Step{Name: stepRated, Stage: workflow.Gate, Early: true, Queues: []string{workflow.Audio}},
+	)
+	azuritetest.Main(m)
+}
 
 const (
 	partsOfUpload = 20
@@ -142,7 +154,7 @@ func plan(chunks int) video.Plan {
 	p.Frames = int64(chunks) * 120
 	p.DurationSeconds = p.FPS.Seconds(p.Frames)
 	p.Sound = []video.SoundPortion{{First: 0, End: 2}, {First: 2, End: chunks + 1}}
-	p.Promises = workflow.PromisesFor(p)
+	p.Promises = slices.DeleteFunc(workflow.PromisesFor(p), func(p video.Promise) bool { return p.Gate })
 	return p
 }
 
@@ -223,6 +235,41 @@ func TestPartsArePromisedAsTheyArrive(t *testing.T) {
 	b.ends(workflow.StepEncode, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19)
 	b.ends(workflow.StepAudio, 1)
 	b.promises("the end", "1.finish.0")
+}
+
+// Chunks wait for the gates also while they arrive: one that is early is asked at once, another
+// when the upload is complete.
+func TestGatesOfAnUpload(t *testing.T) {
+	t.Parallel()
+	for _, gate := range []string{stepModerated, stepRated} {
+		b := setup(t)
+		b.arrived(2)
+		b.promises("first and last part", "1.probe.0")
+		p := plan(20)
+		p.Promises = append(p.Promises, video.Promise{Step: gate, Items: 1, Gate: true, Queue: workflow.Audio})
+		b.probed(b.claim(b.key(workflow.StepProbe, 0)), p)
+		if gate == stepRated {
+			b.promises("the plan", "1.rated.0")
+			b.arrived(3)
+			b.promises("before the gate")
+			b.ends(gate, 0)
+			b.promises("behind the gate nothing has arrived")
+			b.arrived(4)
+			b.promises("four parts", "1.encode.0", "1.encode.1", "1.audio.0")
+		}
+		b.arrived(4)
+		b.promises("again")
+		b.complete()
+		if gate == stepModerated {
+			b.promises("complete", "1.moderated.0")
+			b.ends(gate, 0)
+			all := []string{"1.audio.0", "1.audio.1"}
+			for i := range 8 {
+				all = append(all, fmt.Sprintf("1.encode.%d", i))
+			}
+			b.promises("behind the gate", all...)
+		}
+	}
 }
 
 // The first step asks for what it misses and is promised again when that has come; after

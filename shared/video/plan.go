@@ -74,6 +74,7 @@ type Promise struct {
 	Step     string `json:"step"`
 	Items    int    `json:"items"`              // how many runs
 	PerChunk bool   `json:"perChunk,omitempty"` // one for each chunk, promised with it
+	Gate     bool   `json:"gate,omitempty"`     // due first: all others wait for it
 	After    bool   `json:"after,omitempty"`    // due when the video is ready
 	Optional bool   `json:"alone,omitempty"`    // fails alone
 	Queue    string `json:"queue"`              // base name

@@ -16,7 +16,7 @@ import (
 // promising is a plan that stores what is declared today.
 func promising() video.Plan {
 	p := plan(1, true)
-	p.Promises = workflow.PromisesFor(p)
+	p.Promises = slices.DeleteFunc(workflow.PromisesFor(p), func(p video.Promise) bool { return p.Gate })
 	return p
 }
 

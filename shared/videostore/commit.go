@@ -87,6 +87,11 @@ func (c *Claim) Commit(ctx context.Context, commit Commit) error {
 // transaction fails the video.
 func (c *Claim) Fail(ctx context.Context, failure *video.Failure) error {
 	failed, commit := c.Step.failed(failure)
+	if c.Step.Key.Declared().Withdraws {
+		commit.Video = func(v *video.Video) {
+			v.State, v.Error, v.Serving, v.Playable = video.Failed, failure, 0, false
+		}
+	}
 	return c.end(ctx, failed, OutcomeFailed, failure, commit)
 }
 
@@ -177,16 +182,20 @@ func (c *Claim) end(ctx context.Context, step Step, outcome Outcome, cause error
 	return nil
 }
 
-// planned is what the commit of a plan writes and promises: while the upload goes on, nothing yet.
+// planned is what the commit of a plan writes and promises: its gates, or the first parts if
+// there are none. While the upload goes on, only a gate that is early.
 func (c *Claim) planned(plan video.Plan) ([]tablestore.Op, []OutboxMessage) {
-	id, r := c.Step.Key.ID, fanOutCursor{Chunks: min(window, len(plan.Chunks))}
-	if c.Video.State == video.AwaitingUpload {
-		r = noPromises
+	id, r := c.Step.Key.ID, firstPromises(c.Video, plan)
+	if len(workflow.Promises(plan, workflow.Gate)) > 0 {
+		r = heldPromises
 	}
+	messages := slices.DeleteFunc(promisedSince(c.Video, plan, noPromises, r), func(m OutboxMessage) bool {
+		return c.Video.State == video.AwaitingUpload && !m.step.Early
+	})
 	return []tablestore.Op{
 		{Kind: tablestore.OpUpsert, Entity: planRow(id, plan)},
 		{Kind: tablestore.OpUpsert, Entity: r.row(id, plan.Generation)},
-	}, promisedSince(c.Video, plan, noPromises, r)
+	}, messages
 }
 
 // fanOut returns what the end of a step promises, and what it writes to do so.
@@ -252,19 +261,20 @@ func (c *Claim) conflict(ctx context.Context, step Step, cause error) (again boo
 	return err == nil, err
 }
 
-// Follow does what comes after the end of a part, when its messages are sent: the video
-// may be playable now, or complete. Safe to repeat.
+// Follow does what comes after the end of a gate or a part, when its messages are sent: parts
+// may be due now, or the video playable, or complete. Safe to repeat.
 func (c *Claim) Follow(ctx context.Context) error {
 	key := c.Step.Key
 	step := key.Declared()
-	if step.Stage != workflow.Part && step.Stage != workflow.AfterReady {
+	if step.Stage != workflow.Gate && step.Stage != workflow.Part && step.Stage != workflow.AfterReady {
 		return nil
 	}
 	plan, err := c.store.Plan(ctx, key.ID, key.Generation)
-	if err != nil || workflow.StageIn(plan, step) != workflow.Part {
+	stage := workflow.StageIn(plan, step)
+	if err != nil || stage == workflow.AfterReady {
 		return err
 	}
-	if c.Video.Playable { // while chunks are to be promised, not every part has ended
+	if c.Video.Playable && stage == workflow.Part { // while chunks are to be promised, not every part has ended
 		if next, err := c.store.promised(ctx, key.ID, plan); err != nil || next.Chunks < len(plan.Chunks) {
 			return err
 		}

@@ -30,9 +30,11 @@ func promisedIn(v video.Video, plan video.Plan, stage workflow.Stage) (messages 
 	return messages
 }
 
-// promisedSince returns the messages for the parts that were promised since another reach.
+// promisedSince returns the messages for the gates and parts that were promised since another
+// cursor.
 func promisedSince(v video.Video, plan video.Plan, before, now fanOutCursor) []OutboxMessage {
-	return slices.DeleteFunc(promisedIn(v, plan, workflow.Part), func(m OutboxMessage) bool {
+	all := append(promisedIn(v, plan, workflow.Gate), promisedIn(v, plan, workflow.Part)...)
+	return slices.DeleteFunc(all, func(m OutboxMessage) bool {
 		return before.promises(plan, m.step, m.Index) || !now.promises(plan, m.step, m.Index)
 	})
 }
@@ -52,7 +54,8 @@ func probeMessage(v video.Video) OutboxMessage {
 // only the message knows that.
 func (v View) RequestMissing(key workflow.Key) (asked bool, since time.Time) {
 	plan, step, after := v.Plans[key.Generation], key.Declared(), workflow.First
-	switch workflow.StageIn(plan, step) {
+	step.Stage = workflow.StageIn(plan, step)
+	switch step.Stage {
 	case workflow.First:
 		if v.Video.Generation == 1 {
 			since = v.Video.UploadedAt
@@ -60,8 +63,8 @@ func (v View) RequestMissing(key workflow.Key) (asked bool, since time.Time) {
 		return v.Video.State.Active() && !v.Video.UploadedAt.IsZero(), since
 	case workflow.AfterReady:
 		after = workflow.Last
-	case workflow.Part:
-		if !v.cursor[key.Generation].promises(plan, step, key.Index) {
+	case workflow.Gate, workflow.Part:
+		if !v.cursor[key.Generation].promises(plan, step, key.Index) || v.Video.State == video.AwaitingUpload && step.Stage == workflow.Gate && !step.Early {
 			return false, since
 		}
 		if step.Count == workflow.PerChunk && key.Index >= window {
@@ -72,7 +75,13 @@ func (v View) RequestMissing(key workflow.Key) (asked bool, since time.Time) {
 	if before.State != StepDone {
 		return after == workflow.First, since
 	}
-	return true, before.FinishedAt
+	since = before.FinishedAt
+	for _, gate := range promisedIn(v.Video, plan, workflow.Gate) {
+		if passed, _ := v.StepOf(gate.Key); step.Stage == workflow.Part && passed.FinishedAt.After(since) {
+			since = passed.FinishedAt
+		}
+	}
+	return true, since
 }
 
 // Missing returns the messages for all steps of the newest generation that were promised
@@ -87,6 +96,9 @@ func (v View) Missing() []OutboxMessage {
 	}
 	plan := v.Plans[v.Video.Generation]
 	r := v.cursor[plan.Generation]
+	if v.passed() { // what follows a gate was not done: its message, delivered again, does it
+		return promisedIn(v.Video, plan, workflow.Gate)[:1]
+	}
 	missing := slices.DeleteFunc(promisedSince(v.Video, plan, noPromises, r), v.ended)
 	last := messageFor(v.Video, plan, workflow.OnlyStepIn(workflow.Last), 0)
 	if len(missing) == 0 && r.Chunks >= len(plan.Chunks) && !v.ended(last) {
@@ -102,7 +114,7 @@ func (v View) Missing() []OutboxMessage {
 func (v View) Wanted(second float64) []OutboxMessage {
 	plan, found := v.Plans[v.Video.Generation]
 	chunk, planned := plan.ChunkAt(second)
-	if !found || !planned || !v.Video.State.Active() {
+	if !found || !planned || !v.Video.State.Active() || v.cursor[plan.Generation].Held {
 		return nil
 	}
 	sound := plan.SoundFrom(plan.Start(chunk))
@@ -168,11 +180,38 @@ func (s *Store) MarkPlayable(ctx context.Context, view View) (Record, error) {
 	})
 }
 
-// FanIn promises the last step when every part has ended, and returns whether this call did.
-// It is called after the end of each part. Two callers may see at once that all have ended;
-// the insert of the last step's row picks one. Safe to repeat.
+// passed reports whether all gates are done and the parts, which waited for them, are not
+// promised yet.
+func (v View) passed() bool {
+	plan, r := v.Plans[v.Video.Generation], v.cursor[v.Video.Generation]
+	return r.Held && v.Video.Working() && !slices.ContainsFunc(promisedIn(v.Video, plan, workflow.Gate), func(m OutboxMessage) bool { return !v.ended(m) })
+}
+
+// open promises the parts that waited for the gates. Of two callers, the ETag of the row NEXT
+// picks one.
+func (s *Store) open(ctx context.Context, view View) error {
+	id, plan, r := view.Video.ID, view.Plans[view.Video.Generation], firstPromises(view.Video, view.Plans[view.Video.Generation])
+	r.etag = view.cursor[plan.Generation].etag
+	out := outboxRows(ctx, id, promisedSince(view.Video, plan, noPromises, r))
+	_, err := s.videos.Submit(ctx, slices.Concat([]tablestore.Op{unchangedMeta(view.Record), r.replace(id, plan)}, inserted(out)))
+	if err != nil {
+		return err
+	}
+	return s.sendRows(ctx, id, out)
+}
+
+// FanIn promises what is due when every gate has ended, or the last step when every part has,
+// and returns whether this call promised the last step. It is called after the end of each.
+// Two callers may see at once that all have ended; the insert of the last step's row picks
+// one. Safe to repeat.
 func (s *Store) FanIn(ctx context.Context, view View) (bool, error) {
 	id := view.Video.ID
+	if view.passed() {
+		if err := s.open(ctx, view); !tablestore.Overtaken(err) {
+			return false, err
+		}
+		return s.fanInAgain(ctx, id)
+	}
 	missing := view.Missing()
 	if !view.Video.State.Active() || len(missing) != 1 || missing[0].step.Stage != workflow.Last {
 		return false, nil
@@ -194,7 +233,12 @@ func (s *Store) FanIn(ctx context.Context, view View) (bool, error) {
 	case !tablestore.Overtaken(err):
 		return false, fmt.Errorf("promise %s: %w", last.Key, err)
 	}
-	view, err = s.View(ctx, id)
+	return s.fanInAgain(ctx, id)
+}
+
+// fanInAgain is FanIn with a view of now, because another writer was faster.
+func (s *Store) fanInAgain(ctx context.Context, id video.ID) (bool, error) {
+	view, err := s.View(ctx, id)
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}
@@ -217,12 +261,25 @@ type fanOutCursor struct {
 	// Partial: the plan was made while its upload went on, which is not complete yet. Only
 	// PromiseChunks promises more of it: chunks, and sound that ends before they do.
 	Partial bool
+	// Held: the gates have not passed. Nothing but them is promised.
+	Held bool
 
 	etag string
 }
 
-// noPromises is the cursor of a plan before the first promise.
-var noPromises = fanOutCursor{Partial: true}
+var (
+	noPromises   = fanOutCursor{Partial: true}             // before the first promise
+	heldPromises = fanOutCursor{Partial: true, Held: true} // of the gates alone
+)
+
+// firstPromises is the cursor of a plan whose parts are due: a window of chunks, but none while
+// the upload goes on.
+func firstPromises(v video.Video, plan video.Plan) fanOutCursor {
+	if v.State == video.AwaitingUpload {
+		return noPromises
+	}
+	return fanOutCursor{Chunks: min(window, len(plan.Chunks))}
+}
 
 func nextKey(generation int) string { return fmt.Sprintf("NEXT:%05d", generation) }
 
@@ -248,6 +305,10 @@ func (s *Store) promised(ctx context.Context, id video.ID, plan video.Plan) (fan
 
 func (r fanOutCursor) promises(plan video.Plan, step workflow.Step, index int) bool {
 	switch {
+	case step.Stage == workflow.Gate:
+		return r.Held
+	case r.Held:
+		return false
 	case step.Count == workflow.PerChunk:
 		return index < r.Chunks
 	case r.Partial:
@@ -261,7 +322,7 @@ func (r fanOutCursor) promises(plan video.Plan, step workflow.Step, index int) b
 // ErrChanged when META changed meanwhile. Safe to repeat.
 func (s *Store) PromiseChunks(ctx context.Context, rec Record, plan video.Plan, until int) error {
 	before, err := s.promised(ctx, rec.Video.ID, plan)
-	if err != nil || !before.Partial || until <= before.Chunks {
+	if err != nil || before.Held || !before.Partial || until <= before.Chunks {
 		return err
 	}
 	view, err := s.View(ctx, rec.Video.ID)
@@ -289,7 +350,9 @@ func (s *Store) promiseRest(ctx context.Context, v *video.Video) ([]OutboxMessag
 	}
 	v.State = video.Processing
 	plan, r := view.Plans[v.Generation], view.cursor[v.Generation]
-	r.Chunks, r.Partial = min(len(plan.Chunks), r.Chunks+window), false
+	if !r.Held {
+		r.Chunks, r.Partial = min(len(plan.Chunks), r.Chunks+window), false
+	}
 	view.Video, view.cursor[v.Generation] = *v, r
 	return append(view.Missing(), FollowMessage()), []tablestore.Op{r.replace(v.ID, plan)}, nil
 }

@@ -28,6 +28,7 @@ const stepChecked = "checked"
 
 func TestMain(m *testing.M) {
 	workflow.Steps = append(workflow.Steps, workflow.Step{Name: stepChecked, Stage: workflow.Part, Optional: true, Queues: []string{workflow.Audio}})
+	workflow.Steps = append(workflow.Steps, gates...)
 	azuritetest.Main(m)
 }
 
@@ -131,7 +132,7 @@ func plan(chunks int, audio bool) video.Plan {
 }
 
 func picturesAndSound(p video.Plan) []video.Promise {
-	return slices.DeleteFunc(workflow.PromisesFor(p), func(p video.Promise) bool { return p.Step == stepChecked || p.After })
+	return slices.DeleteFunc(workflow.PromisesFor(p), func(p video.Promise) bool { return p.Step == stepChecked || p.After || p.Gate })
 }
 
 func key(id video.ID, step string, index int) workflow.Key {

@@ -221,7 +221,7 @@ func (v View) Progress() Progress {
 	}
 	plan := v.Plans[v.Video.Generation]
 	absent := 100 - workflow.OnlyStepIn(workflow.First).Weight - workflow.OnlyStepIn(workflow.Last).Weight
-	for _, part := range workflow.Promises(plan, workflow.Part) {
+	for _, part := range append(workflow.Promises(plan, workflow.Gate), workflow.Promises(plan, workflow.Part)...) {
 		var done, total int64
 		for i := range part.Items {
 			size := part.Step.Size(plan, i)

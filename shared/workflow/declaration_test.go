@@ -32,6 +32,8 @@ func TestCheckNamesEveryMistake(t *testing.T) {
 		"is declared twice":                              with(Step{Name: StepAudio, Stage: Part, Queues: probe}),
 		"which only a Part may":                          with(Step{Name: "x", Stage: AfterReady, Count: PerChunk, Queues: probe}),
 		"a kind of its own that sorts before META":       with(Step{Name: "x", Stage: OnRequest, Rows: "ZOO", Queues: probe}),
+		"leave Optional and Makes unset":                 with(Step{Name: "x", Stage: Gate, Optional: true, Queues: probe}),
+		"which say something of a Gate only":             with(Step{Name: "x", Stage: Part, Withdraws: true, Queues: probe}),
 		"2 steps are in stage Last":                      with(Step{Name: "x", Stage: Last, Queues: probe}),
 		"the weights add up to 101":                      with(Step{Name: "x", Stage: Part, Weight: 1, Queues: probe}),
 		"2 steps make the pictures":                      with(Step{Name: "x", Stage: Part, Makes: Pictures, Queues: probe}),
@@ -68,8 +70,14 @@ func check(steps []Step, specs []azq.Spec) error {
 		if s.Stage < First || s.Stage > OnDelete {
 			bad("%q has no stage: set Stage to when it is due", s.Name)
 		}
-		if s.Stage != Part && s.Count != Once && (s.Stage != AfterReady || s.Count != IfSound) {
+		if s.Stage != Part && s.Count != Once && (s.Stage != AfterReady && s.Stage != Gate || s.Count != IfSound) {
 			bad("%q runs more than once, which only a Part may: set Count to Once", s.Name)
+		}
+		if s.Stage == Gate && (s.Optional || s.Makes != Nothing) {
+			bad("%q is a gate: the video fails with it, and nothing can be watched before; leave Optional and Makes unset", s.Name)
+		}
+		if s.Stage != Gate && (s.Early || s.Withdraws) {
+			bad("%q has Early or Withdraws, which say something of a Gate only: leave them unset", s.Name)
 		}
 		if s.Stage == OnRequest && (s.Rows == "" || s.Rows >= "META" || kinds[s.Rows]) {
 			bad("%q is on request: set Rows to a kind of its own that sorts before META", s.Name)

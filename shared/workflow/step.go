@@ -10,12 +10,15 @@ import (
 // Stage says when a step is due and what it waits for.
 type Stage int
 
-// The stages. A step of the first four is due once in each generation of a video.
+// The stages. A step of the first five is due once in each generation of a video.
 const (
 	_ Stage = iota
 	// First waits for the upload. Its commit writes the plan. There is one.
 	First
-	// Part waits for the first step. All parts run side by side.
+	// Gate waits for the first step, and the parts wait for all gates, which run side by side.
+	// Until they are done nothing else of the generation is promised. It runs once.
+	Gate
+	// Part waits for the first step and the gates. All parts run side by side.
 	Part
 	// Last waits until every part has ended. Its commit makes the video ready. There is one.
 	Last
@@ -67,6 +70,14 @@ type Step struct {
 	// part, and so for its retries: what is not needed for a ready video belongs AfterReady.
 	// AfterReady and OnRequest always fail alone.
 	Optional bool
+
+	// Early: a gate that may run on what has arrived of an upload. Without it, all that
+	// comes after the gate waits for the whole upload.
+	Early bool
+
+	// Withdraws: when a gate rejects a reprocessing, with a *video.Failure, the generation that
+	// plays does not play any more. Without it, that one stays.
+	Withdraws bool
 
 	// Weight is its share of the progress bar, in percent. All together are 100.
 	Weight int
@@ -152,7 +163,7 @@ func laneQueue(base string, v video.Video) string {
 func (s Step) Wanted(v video.Video, generation int) bool {
 	alive := v.State != video.Deleting
 	switch s.Stage {
-	case First, Part, Last, AfterReady:
+	case First, Gate, Part, Last, AfterReady:
 		return v.Working() && v.Generation == generation || s.IsOptional() && alive && v.Serving == generation
 	case OnRequest:
 		return alive
@@ -166,23 +177,35 @@ type Promise struct {
 	Items int
 }
 
-// PromisesFor is what a new plan is to store: the parts and the steps after ready.
+// PromisesFor is what a new plan is to store: the gates, the parts and the steps after ready.
 func PromisesFor(plan video.Plan) (stored []video.Promise) {
 	for _, s := range Steps {
-		if n := s.Items(plan); n > 0 && (s.Stage == Part || s.Stage == AfterReady) {
+		if n := s.Items(plan); n > 0 && (s.Stage == Gate || s.Stage == Part || s.Stage == AfterReady) {
 			stored = append(stored, video.Promise{
-				Step: s.Name, Items: n, PerChunk: s.Count == PerChunk, After: s.Stage == AfterReady, Optional: s.IsOptional(), Queue: s.Queues[len(s.Queues)-1],
+				Step: s.Name, Items: n, PerChunk: s.Count == PerChunk, Gate: s.Stage == Gate, After: s.Stage == AfterReady,
+				Optional: s.IsOptional(), Queue: s.Queues[len(s.Queues)-1],
 			})
 		}
 	}
 	return stored
 }
 
-// Promises returns what a plan promised of a stage, Part or AfterReady, in order:
+// stageOf is when a promised step is due.
+func stageOf(p video.Promise) Stage {
+	switch {
+	case p.Gate:
+		return Gate
+	case p.After:
+		return AfterReady
+	}
+	return Part
+}
+
+// Promises returns what a plan promised of a stage, Gate, Part or AfterReady, in order:
 // what the plan stores, however much is declared today.
 func Promises(plan video.Plan, stage Stage) (promised []Promise) {
 	for _, p := range plan.Promises {
-		if p.After != (stage == AfterReady) {
+		if stageOf(p) != stage {
 			continue
 		}
 		step, known := Find(p.Step)
@@ -203,11 +226,8 @@ func Promises(plan video.Plan, stage Stage) (promised []Promise) {
 // from today's declaration.
 func StageIn(plan video.Plan, step Step) Stage {
 	for _, p := range plan.Promises {
-		switch {
-		case p.Step == step.Name && p.After:
-			return AfterReady
-		case p.Step == step.Name:
-			return Part
+		if p.Step == step.Name {
+			return stageOf(p)
 		}
 	}
 	return step.Stage

@@ -50,7 +50,9 @@ func stepRunsOf(view videostore.View) (runs []stepRun) {
 	}
 	expected := []workflow.Promise{{Step: workflow.OnlyStepIn(workflow.First), Items: 1}}
 	if plan, found := view.Plans[generation]; found && view.Video.State != video.Deleting {
-		expected = slices.Concat(expected, workflow.Promises(plan, workflow.Part), workflow.Promises(plan, workflow.AfterReady))
+		for _, stage := range []workflow.Stage{workflow.Gate, workflow.Part, workflow.AfterReady} {
+			expected = append(expected, workflow.Promises(plan, stage)...)
+		}
 	}
 	for _, p := range expected {
 		for i := range p.Items {
