@@ -146,7 +146,14 @@ func TestStepsThatFailAlone(t *testing.T) {
 				t.Fatalf("retry again: %v", err)
 			}
 			c := claim()
-			commit := videostore.Commit{Facts: map[string]int{"x": 1}, Files: []video.File{{Name: "a.txt", Blob: k.BlobPrefix(c.Step.Attempt) + "a.txt"}}}
+			commit := videostore.Commit{}
+			if step.Count == workflow.PerChunk { // which leaves nothing with the video
+				if err := c.Commit(t.Context(), commit); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			commit = videostore.Commit{Facts: map[string]int{"x": 1}, Files: []video.File{{Name: "a.txt", Blob: k.BlobPrefix(c.Step.Attempt) + "a.txt"}}}
 			if err := c.Commit(t.Context(), commit); err != nil {
 				t.Fatal(err)
 			}
@@ -165,6 +172,45 @@ func TestStepsThatFailAlone(t *testing.T) {
 				t.Errorf("a second delivery: %v, want ErrDone", err)
 			}
 		})
+	}
+}
+
+// A step after ready may run for each chunk. The video is ready without it, and a retry sends
+// again the runs that failed.
+func TestStepForEachChunkAfterReady(t *testing.T) {
+	t.Parallel()
+	s, out := setup(t)
+	id, p := uploaded(t, s), plan(3, false)
+	p.Promises = append(p.Promises, video.Promise{Step: stepSpotted, Items: 3, PerChunk: true, After: true, Optional: true, Queue: workflow.EncodeLow})
+	probed(t, s, id, p)
+	parts(t, s, id, p)
+	if won, err := fanIn(t, s, id); err != nil || !won {
+		t.Fatalf("the last step waits: %t, %v", won, err)
+	}
+	out.take()
+	readyToPlay(t, s, id, 1)
+	spotted := func(items []azq.Item) (n int) {
+		for _, i := range items {
+			if i.Kind == stepSpotted {
+				n++
+			}
+		}
+		return n
+	}
+	if n := spotted(out.takeItems()); n != 3 {
+		t.Errorf("%d of 3 runs are promised", n)
+	}
+	if err := s.FailStep(t.Context(), key(id, stepSpotted, 1), &video.Failure{Code: video.ProcessingFailed}); err != nil {
+		t.Fatal(err)
+	}
+	if open := viewOf(t, s, id).OpenOptional(); len(open) != 2 || viewOf(t, s, id).Video.State != video.Ready {
+		t.Errorf("open are %v", open)
+	}
+	if _, err := s.Retry(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if n := spotted(out.takeItems()); n != 1 {
+		t.Errorf("a retry sends %d runs", n)
 	}
 }
 

@@ -18,8 +18,9 @@ type Commit struct {
 	Output any                // JSON-encoded into the step row
 	Plan   *video.Plan        // the first step's, else nil
 	Video  func(*video.Video) // edits META; nil leaves it alone. May run several times
-	// Files and Facts are what a step that runs once adds to META. The facts are anything
-	// that encodes as a small JSON object. Bounds: video.MaxFiles, video.MaxFacts (bytes).
+	// Files and Facts are what a step that runs once adds to META. The facts are anything that
+	// encodes as a JSON object; the runner makes a file, facts.json, of large ones. Bounds:
+	// video.MaxFiles, video.MaxFacts (bytes).
 	Files []video.File
 	Facts any
 }

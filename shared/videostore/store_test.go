@@ -23,11 +23,18 @@ import (
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-// stepChecked is a part that fails alone. No step of ours is one, but a fork's may be.
-const stepChecked = "checked"
+// No step of ours is a part that fails alone, or runs for each chunk when the video is ready, but
+// a fork's may be.
+const (
+	stepChecked = "checked"
+	stepSpotted = "spotted"
+)
 
 func TestMain(m *testing.M) {
-	workflow.Steps = append(workflow.Steps, workflow.Step{Name: stepChecked, Stage: workflow.Part, Optional: true, Queues: []string{workflow.Audio}})
+	workflow.Steps = append(workflow.Steps,
+		workflow.Step{Name: stepChecked, Stage: workflow.Part, Optional: true, Queues: []string{workflow.Audio}},
+		workflow.Step{Name: stepSpotted, Stage: workflow.AfterReady, Count: workflow.PerChunk, Queues: []string{workflow.EncodeLow}},
+	)
 	workflow.Steps = append(workflow.Steps, gates...)
 	azuritetest.Main(m)
 }

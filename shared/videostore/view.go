@@ -149,38 +149,40 @@ func (v View) Whole(generation int) (*video.FinishOutput, error) {
 	return OutputOf[video.FinishOutput](step)
 }
 
+// OutputsOf returns what the runs of a step have committed in a generation, by index: nil for a
+// run that is not done.
+func OutputsOf[T any](v View, generation int, step string) (outputs []*T, err error) {
+	for _, p := range v.Plans[generation].Promises {
+		if p.Step == step {
+			outputs = make([]*T, p.Items)
+		}
+	}
+	for _, s := range v.Steps {
+		if s.Key.Generation != generation || s.Key.Step != step || s.State != StepDone || s.Key.Index >= len(outputs) {
+			continue
+		}
+		if outputs[s.Key.Index], err = OutputOf[T](s); err != nil {
+			return nil, err
+		}
+	}
+	return outputs, nil
+}
+
 // Presentation collects what is committed of a generation, for its playlists.
 func (v View) Presentation(generation int) (playlist.Presentation, error) {
 	p := playlist.Presentation{Plan: v.Plans[generation], Previews: v.Previews[generation]}
-	p.Chunks = make([]*video.ChunkOutput, len(p.Plan.Chunks))
-	sound := 0
-	for _, s := range v.Steps {
-		if s.Key.Generation != generation || s.State != StepDone {
-			continue
-		}
-		switch s.Key.Declared().Makes {
-		case workflow.Sound:
-			sound++
-			part, err := OutputOf[video.AudioPart](s)
-			if err != nil {
-				return p, err
-			}
-			if part != nil && len(part.Segments) > 0 { // else the track is shorter than the container says
-				p.Parts = append(p.Parts, *part)
-			}
-		case workflow.Pictures:
-			if s.Key.Index >= len(p.Chunks) {
-				continue
-			}
-			out, err := OutputOf[video.ChunkOutput](s)
-			if err != nil {
-				return p, err
-			}
-			p.Chunks[s.Key.Index] = out
+	chunks, err := OutputsOf[video.ChunkOutput](v, generation, workflow.MakerOf(workflow.Pictures))
+	if err != nil {
+		return p, err
+	}
+	sound, err := OutputsOf[video.AudioPart](v, generation, workflow.MakerOf(workflow.Sound))
+	p.Chunks, p.AudioDone = chunks, !slices.Contains(sound, nil)
+	for _, part := range sound {
+		if part != nil && len(part.Segments) > 0 { // else the track is shorter than the container says
+			p.Parts = append(p.Parts, *part)
 		}
 	}
-	p.AudioDone = sound >= len(p.Plan.Sound)
-	return p, nil
+	return p, err
 }
 
 // Keeps reports whether a generation is still needed: it plays, it is the newest, or an

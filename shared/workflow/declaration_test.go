@@ -30,7 +30,7 @@ func TestCheckNamesEveryMistake(t *testing.T) {
 		"set Stage to when it is due":                    with(Step{Name: "x", Queues: probe}),
 		"use lower-case letters, digits and hyphens":     with(Step{Name: "Poster Sheet", Stage: Part, Queues: probe}),
 		"is declared twice":                              with(Step{Name: StepAudio, Stage: Part, Queues: probe}),
-		"which only a Part may":                          with(Step{Name: "x", Stage: AfterReady, Count: PerChunk, Queues: probe}),
+		"which only a Part and a step AfterReady may":    with(Step{Name: "x", Stage: Gate, Count: PerChunk, Queues: probe}),
 		"a kind of its own that sorts before META":       with(Step{Name: "x", Stage: OnRequest, Rows: "ZOO", Queues: probe}),
 		"leave Optional and Makes unset":                 with(Step{Name: "x", Stage: Gate, Optional: true, Queues: probe}),
 		"which say something of a Gate only":             with(Step{Name: "x", Stage: Part, Withdraws: true, Queues: probe}),
@@ -70,8 +70,8 @@ func check(steps []Step, specs []azq.Spec) error {
 		if s.Stage < First || s.Stage > OnDelete {
 			bad("%q has no stage: set Stage to when it is due", s.Name)
 		}
-		if s.Stage != Part && s.Count != Once && (s.Stage != AfterReady && s.Stage != Gate || s.Count != IfSound) {
-			bad("%q runs more than once, which only a Part may: set Count to Once", s.Name)
+		if s.Stage != Part && s.Stage != AfterReady && s.Count != Once && (s.Stage != Gate || s.Count != IfSound) {
+			bad("%q runs more than once, which only a Part and a step AfterReady may: set Count to Once", s.Name)
 		}
 		if s.Stage == Gate && (s.Optional || s.Makes != Nothing) {
 			bad("%q is a gate: the video fails with it, and nothing can be watched before; leave Optional and Makes unset", s.Name)

@@ -106,6 +106,11 @@ func OnlyStepIn(stage Stage) Step {
 	return Steps[slices.IndexFunc(Steps, func(s Step) bool { return s.Stage == stage })]
 }
 
+// MakerOf names the step that makes a product.
+func MakerOf(product Product) string {
+	return Steps[slices.IndexFunc(Steps, func(s Step) bool { return s.Makes == product })].Name
+}
+
 // Order is the place of a step in the timeline; unknown ones come last.
 func Order(name string) int {
 	if i := slices.IndexFunc(Steps, func(s Step) bool { return s.Name == name }); i >= 0 {

@@ -141,8 +141,10 @@ func (r *Runner) orderOfWrites(ctx context.Context, d *delivery, run handler) (e
 
 func (r *Runner) run(ctx context.Context, d *delivery) (err error) {
 	ffmpeg.RunsOf(ctx).Nice = niceness(d.work.Video, d.job) // programs give way to more urgent ones
-	d.commit, err = r.Step.Run(ctx, d.work)
-	return err
+	if d.commit, err = r.Step.Run(ctx, d.work); err != nil {
+		return err
+	}
+	return d.work.storeFacts(ctx, &d.commit)
 }
 
 // follow does what comes after the messages of a commit, unless they could not be sent.

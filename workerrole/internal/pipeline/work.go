@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -35,23 +36,48 @@ type Work struct {
 	Log      *slog.Logger
 	Again    bool // an earlier delivery of the message may have done half of the work
 
-	blobs *blobstore.Store
-	room  int64 // bytes of scratch that must stay free
-	moved func() time.Time
-	early Early
+	videos *videostore.Store
+	blobs  *blobstore.Store
+	room   int64 // bytes of scratch that must stay free
+	moved  func() time.Time
+	early  Early
 }
 
 func (r *Runner) newWork(key workflow.Key, job *azq.RawJob) *Work {
 	return &Work{
 		Key: key, Progress: job.Progress, Again: job.DequeueCount > 1 && job.Item.Snoozes == 0,
-		Log:   r.Log.With("video", key.ID, "step", key.Step, "index", key.Index),
-		blobs: r.Blobs, room: r.FreeSpace, moved: job.LastMoved, early: r.Early,
+		Log:    r.Log.With("video", key.ID, "step", key.Step, "index", key.Index),
+		videos: r.Videos, blobs: r.Blobs, room: r.FreeSpace, moved: job.LastMoved, early: r.Early,
 	}
 }
 
 func (w *Work) claimed(c *videostore.Claim) {
 	w.Video, w.Plan, w.Input, w.Prefix = c.Video, c.Plan, c.Step.Input, w.Key.BlobPrefix(c.Step.Attempt)
 	w.Log = w.Log.With("attempt", c.Step.Attempts)
+}
+
+// Outputs returns what the runs of a step have committed in the generation of w, by index, for a
+// step that merges them: the last one, or one after ready. nil for a run that is not done.
+func Outputs[T any](ctx context.Context, w *Work, step string) ([]*T, error) {
+	view, err := w.videos.View(ctx, w.Key.ID)
+	if err != nil {
+		return nil, fmt.Errorf("read what %s made: %w", step, err)
+	}
+	return videostore.OutputsOf[T](view, w.Key.Generation, step)
+}
+
+// storeFacts moves facts that are too large for META into a file of the step, facts.json.
+func (w *Work) storeFacts(ctx context.Context, c *videostore.Commit) error {
+	if c.Facts == nil {
+		return nil
+	}
+	data, err := json.Marshal(c.Facts)
+	if err != nil || len(data) <= video.MaxFacts {
+		return err
+	}
+	file, err := w.PutData(ctx, "facts.json", data, "application/json")
+	c.Facts, c.Files = nil, append(c.Files, file)
+	return err
 }
 
 // ReadInput returns what came with the request.
