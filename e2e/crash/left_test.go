@@ -9,6 +9,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/audit"
 	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azq/azqtest"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/provision"
@@ -30,7 +31,7 @@ func (l *lane) nothingLeft() {
 
 func (l *lane) leftovers() (left []string) {
 	l.t.Helper()
-	for _, name := range azq.Names(azq.Options{Queues: workflow.Specs}) {
+	for _, name := range azqtest.Names(azq.Options{Queues: workflow.Specs}) {
 		if n := l.length(name); n > 0 {
 			left = append(left, fmt.Sprintf("%d messages in queue %s", n, name))
 		}

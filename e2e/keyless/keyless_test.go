@@ -26,6 +26,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azq/azqtest"
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -149,7 +150,7 @@ func TestScaleRulesNameTheQueues(t *testing.T) {
 		if spec.Name != workflow.Probe && spec.Pool != workflow.Heavy {
 			continue
 		}
-		for _, name := range azq.Names(azq.Options{Queues: []azq.Spec{spec}}) {
+		for _, name := range azqtest.Names(azq.Options{Queues: []azq.Spec{spec}}) {
 			if name != azq.PoisonName(spec.Name) {
 				want = append(want, name)
 			}
@@ -337,7 +338,7 @@ func (w *world) outage(t *testing.T, ctx context.Context, id string) {
 // leftovers are messages that no worker will take, seen by the account's owner.
 func (w *world) leftovers(ctx context.Context) error {
 	var left []string
-	for _, name := range azq.Names(azq.Options{Queues: workflow.Specs}) {
+	for _, name := range azqtest.Names(azq.Options{Queues: workflow.Specs}) {
 		properties, err := w.owner.Queue(name).GetProperties(ctx, nil)
 		if err != nil {
 			return err

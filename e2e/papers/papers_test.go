@@ -193,7 +193,7 @@ func TestVisibilityCoversPredictableWork(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := queues.Queue(queue).Send(t.Context(), item, 0); err != nil {
+		if err := queues.Queue(queue).Send(t.Context(), item, 0, 0); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azq/azqtest"
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azurite"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
@@ -332,7 +333,7 @@ func leftovers(ctx context.Context, account *azstore.Account, ids []string) erro
 			}
 		}
 	}
-	for _, name := range azq.Names(azq.Options{Queues: workflow.Specs}) {
+	for _, name := range azqtest.Names(azq.Options{Queues: workflow.Specs}) {
 		properties, err := account.Queue(name).GetProperties(ctx, nil)
 		if err != nil {
 			return err

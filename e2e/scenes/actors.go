@@ -59,7 +59,7 @@ func (d desk) quiet() desk {
 // put sends an item for each id.
 func (d desk) put(step string, ids ...string) {
 	for _, id := range ids {
-		must(d.Send(d.ctx, get(azq.NewItem(step, "", id, nil)), 0))
+		must(d.Send(d.ctx, get(azq.NewItem(step, "", id, nil)), 0, 0))
 	}
 }
 

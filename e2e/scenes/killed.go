@@ -127,7 +127,7 @@ func (e *encoder) work() {
 			e.Hang()
 		}
 		get(rows.Insert(e.ctx, tablestore.Entity{PartitionKey: "film", RowKey: portionName(portion)}))
-		must(lease.Renew(e.ctx)) // one portion fits the timeout; all of them need not
+		must(lease.Renew(e.ctx, nil)) // one portion fits the timeout; all of them need not
 	}
 	desk.delete(lease)
 }

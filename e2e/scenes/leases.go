@@ -43,7 +43,7 @@ func staleReceipt(s *Stage) {
 		s.Claim(errors.Is(err, azq.ErrLeaseLost) && azstore.HasCode(err, code), id(lease), code)
 	}
 	late(held[0], queueerror.MessageNotFound)
-	must(atWork.Renew(s.ctx))
+	must(atWork.Renew(s.ctx, nil))
 	late(held[1], queueerror.PopReceiptMismatch)
 	awake.delete(atWork)
 	s.Claim(awake.length() == 0)
@@ -77,7 +77,7 @@ func crashAndWait(s *Stage, spec azq.Spec) (lease *azq.Lease, hidden time.Durati
 	for range 2 {
 		must(sleep(s.ctx, 5*minute))
 		if spec.Name == renewedQueue.Name {
-			must(lease.Renew(s.ctx))
+			must(lease.Renew(s.ctx, nil))
 		}
 	}
 	s.Next()

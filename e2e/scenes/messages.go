@@ -34,7 +34,7 @@ func tooLarge(s *Stage) {
 
 	script := strings.Repeat("a line of the script\n", 3500)
 	producer, worker := s.Desk("producer", plainQueue), s.Desk("worker", plainQueue)
-	must(producer.Send(s.ctx, get(azq.NewItem("print", "film-1", "film-1.print", map[string]string{"script": script})), 0))
+	must(producer.Send(s.ctx, get(azq.NewItem("print", "film-1", "film-1.print", map[string]string{"script": script})), 0, 0))
 	s.Next()
 	lease := worker.takeOne()
 	small := get(lease.Item())
@@ -56,12 +56,13 @@ func tooLarge(s *Stage) {
 
 // queueVocabulary uses every operation of the queue service (Q10).
 func queueVocabulary(s *Stage) {
-	queues := azq.Open(s.Account("operator"), azq.Options{Queues: []azq.Spec{plainQueue}})
+	account := s.Account("operator")
+	queues := azq.Open(account, azq.Options{Queues: []azq.Spec{plainQueue}})
 	q := desk{queues.Queue(plainQueue.Name), "operator", s.ctx}
 	must(q.Create(s.ctx))
 	must(q.Create(Quiet(s.ctx)))
 	s.Next()
-	s.Claim(len(get(queues.List(s.ctx))) == 2)
+	s.Claim(len(get(account.ListQueues(s.ctx))) == 2)
 
 	messages := numbered("message", 40)
 	q.put("work", messages[0])
@@ -71,7 +72,7 @@ func queueVocabulary(s *Stage) {
 
 	held := get(q.Receive(s.ctx, 100))
 	s.Claim(len(held) == azq.MaxBatch, len(held))
-	must(held[0].Renew(s.ctx))
+	must(held[0].Renew(s.ctx, nil))
 	must(held[1].Release(s.ctx, 0, func(i *azq.Item) { i.LastError = "seen by the operator" }))
 	q.delete(held[0])
 

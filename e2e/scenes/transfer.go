@@ -116,7 +116,7 @@ func lostRenewal(s *Stage) {
 		return isPut(r) && strings.Contains(r.URL.Path, "/messages/")
 	})))
 	worker.quiet().put("film", "film 2")
-	err := worker.takeOne().Renew(s.ctx)
+	err := worker.takeOne().Renew(s.ctx, nil)
 	s.Claim(errors.Is(err, azq.ErrReceiptLost))
 }
 

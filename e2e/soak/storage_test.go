@@ -99,7 +99,7 @@ func (s storage) sendAgain(ctx context.Context, finish stepID) error {
 		return fmt.Errorf("make item %s: %w", id, err)
 	}
 	// As senders do: the video must not be finished before workers look at the queue.
-	return azq.OpenQueue(s.account, azq.Spec{Name: workflow.EncodeFirst}).Send(ctx, item, 0)
+	return azq.OpenQueue(s.account, azq.Spec{Name: workflow.EncodeFirst}).Send(ctx, item, 0, 0)
 }
 
 // blobs are the names of all blobs, by container.

@@ -235,7 +235,7 @@ func drainWithRuntime(b *backlog, slots int) {
 	if err := <-finished; err != nil {
 		b.Fatal(err)
 	}
-	if s := c.Stats().Queue(jobs); s.Completed != benchItems {
+	if s := azqtest.Counts(c.Stats(), jobs); s.Completed != benchItems {
 		b.Errorf("counters %+v", s)
 	}
 }

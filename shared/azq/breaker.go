@@ -37,7 +37,7 @@ type breakers struct {
 
 	mu     sync.Mutex
 	all    map[string]*breaker
-	trying bool // the one item of the half-open state is asked for or in progress
+	trying sync.Mutex // held while the one item of the half-open state is asked for or in progress
 
 	ctx     context.Context // of Run, before which nothing is received
 	retries sync.WaitGroup
@@ -92,31 +92,37 @@ func (b *breakers) succeeded(step string) {
 
 // block reports whether no item of these kinds may be received.
 func (b *breakers) block(steps []string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.limit(steps) == 0
+	n, settled := b.admit(1, steps)
+	settled()
+	return n == 0
 }
 
-// admit returns how many of the wanted items of these kinds may be received. settled is to be
-// called when they are settled, or none came.
+// admit returns how many of the wanted items of these kinds may be received: one if with that a
+// half-open breaker finds out whether its dependency works again. settled is to be called when
+// they are settled, or none came.
 func (b *breakers) admit(want int, steps []string) (n int, settled func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	limit := b.limit(steps)
-	if limit != 1 {
-		return min(want, limit), func() {}
+	halfOpen := false
+	for dependency, k := range b.all {
+		met := k.steps[receiving] || slices.ContainsFunc(steps, func(s string) bool { return k.steps[s] })
+		if k.State == BreakerOpen && (met || b.options.Probes[dependency] != nil) {
+			return 0, func() {}
+		}
+		halfOpen = halfOpen || met && k.State == BreakerHalfOpen
 	}
-	b.trying = true
-	return 1, func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.trying = false
+	switch {
+	case !halfOpen:
+		return want, func() {}
+	case b.trying.TryLock():
+		return 1, b.trying.Unlock
 	}
+	return 0, func() {}
 }
 
 // retry asks an open breaker's probe whether the trouble is over.
 func (b *breakers) retry(k *breaker) {
-	err := b.probe(b.ctx, k.Dependency)
+	_, err := b.check(b.ctx, []string{k.Dependency})
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -129,20 +135,15 @@ func (b *breakers) retry(k *breaker) {
 	}
 }
 
-func (b *breakers) probe(ctx context.Context, dependency string) error {
-	probe := b.options.Probes[dependency]
-	if probe == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	return callHook(ctx, probe)
-}
-
-// check probes the dependencies and returns the first that is in trouble, if any.
-func (b *breakers) check(ctx context.Context) (dependency string, err error) {
-	for _, dependency := range slices.Sorted(maps.Keys(b.options.Probes)) {
-		if err := b.probe(ctx, dependency); err != nil {
+// check probes dependencies and returns the first that is in trouble, if any.
+func (b *breakers) check(ctx context.Context, dependencies []string) (dependency string, err error) {
+	for _, dependency = range dependencies {
+		if probe := b.options.Probes[dependency]; probe != nil && err == nil {
+			ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+			err = callHook(ctx, probe)
+			cancel()
+		}
+		if err != nil {
 			return dependency, err
 		}
 	}
@@ -171,10 +172,8 @@ func (b *breakers) open(k *breaker, err error) {
 	k.pause = min(max(2*k.pause, b.options.DependencyPause), b.options.MaxDependencyPause)
 	pause := spread(k.pause)
 	b.retries.Go(func() {
-		select {
-		case <-time.After(pause):
+		if azstore.Sleep(b.ctx, pause) == nil {
 			b.retry(k)
-		case <-b.ctx.Done():
 		}
 	})
 }
@@ -185,27 +184,6 @@ func (b *breakers) close(k *breaker) {
 	k.State, k.row = BreakerClosed, b.options.OpensAfter-1
 	b.log.Info("trouble is over: items are received", "dependency", k.Dependency, "lasted", time.Since(k.Since).Round(time.Millisecond))
 	k.Since, k.Reason = time.Time{}, ""
-}
-
-// limit is how many items of these kinds may be received at once: 1 if with that one a
-// half-open breaker finds out whether its dependency works again.
-func (b *breakers) limit(steps []string) int {
-	limit := MaxBatch
-	for dependency, k := range b.all {
-		met := k.met(steps)
-		switch {
-		case k.State == BreakerOpen && (met || b.options.Probes[dependency] != nil), k.State == BreakerHalfOpen && met && b.trying:
-			return 0
-		case k.State == BreakerHalfOpen && met:
-			limit = 1
-		}
-	}
-	return limit
-}
-
-// met reports whether one of these kinds met the trouble, or a receive did.
-func (k *breaker) met(steps []string) bool {
-	return k.steps[receiving] || slices.ContainsFunc(steps, func(s string) bool { return k.steps[s] })
 }
 
 // BreakerStats is the state of one dependency's circuit breaker.

@@ -58,7 +58,7 @@ type Item struct {
 	Releases  int    `json:"releases,omitempty"`  // releases (drain, lease ending, trouble): not the item's fault
 	Kills     int    `json:"kills,omitempty"`     // releases because a child process was killed; many mean that the item needs too much memory
 	Snoozes   int    `json:"snoozes,omitempty"`   // snoozes (not yet, newer version)
-	Starts    int    `json:"starts,omitempty"`    // attempts that were noted before they began and have left no other record: see Lease.Note
+	Starts    int    `json:"starts,omitempty"`    // attempts that were noted before they began and have left no other record: see Lease.Renew
 	LastError string `json:"lasterror,omitempty"` // of the latest failure
 	History   string `json:"history,omitempty"`   // the latest failures, oldest first, one line each: "<time> <worker> <error>"
 
@@ -67,17 +67,12 @@ type Item struct {
 }
 
 // NewItem makes an item of version 1. Use the same id whenever the same work is asked for again,
-// so that duplicates are recognised. The data is anything that encodes as JSON, or nil.
+// so that duplicates are recognised. The data is anything that encodes as JSON, or nil. A kind or id
+// that is not valid is an error when the item is sent.
 func NewItem(kind, subject, id string, data any) (Item, error) {
-	if id == "" {
-		return Item{}, errors.New("new work item: id is empty")
-	}
 	item := Item{
 		ID: id, Kind: kind, Version: 1, Subject: subject,
 		Namespace: DefaultNamespace, Source: "/" + DefaultNamespace, Time: time.Now().UTC().Truncate(time.Millisecond),
-	}
-	if !typeName.MatchString(item.Type()) {
-		return Item{}, fmt.Errorf("new work item: %w: kind %q is not lower-case letters, digits and hyphens", ErrMalformed, kind)
 	}
 	if data != nil {
 		raw, err := json.Marshal(data)
@@ -115,11 +110,6 @@ func (i *Item) Fail(at time.Time, worker string, cause error) {
 	i.History = strings.Join(lines[max(0, len(lines)-maxHistoryLines):], "\n")
 }
 
-// Reset forgets what happened to earlier attempts, as a redrive from the poison queue does.
-func (i *Item) Reset() {
-	i.Failures, i.Releases, i.Kills, i.Snoozes, i.Starts, i.LastError, i.History = 0, 0, 0, 0, 0, "", ""
-}
-
 // Unexplained is the number of earlier deliveries that left no record in the item: the
 // worker died or lost its lease. Very many mean that the item kills its workers.
 func (i Item) Unexplained(dequeueCount int64) int {
@@ -142,13 +132,20 @@ var ours = strings.Fields("specversion type datacontenttype id source subject ti
 var typeName = regexp.MustCompile(`^([a-z][a-z0-9-]{0,39})\.work\.([a-z][a-z0-9-]{0,39})\.v([1-9][0-9]{0,5})$`)
 
 // Encode returns the text of the queue message: base64 (paper row Q19). An item that came as
-// plain JSON stays that: base64 is a third longer, and may not fit.
+// plain JSON stays that: base64 is a third longer, and may not fit. ErrMalformed, ErrTooLarge.
 func (i Item) Encode() (string, error) {
-	raw, err := i.JSON()
-	if err != nil || i.plain {
-		return string(raw), err
+	if !typeName.MatchString(i.Type()) || i.ID == "" { // it would be poison
+		return "", fmt.Errorf("%w: type %q, of lower-case letters, digits and hyphens, id %q", ErrMalformed, i.Type(), i.ID)
 	}
-	return base64.StdEncoding.EncodeToString(raw), nil
+	raw, err := i.JSON()
+	text := string(raw)
+	if !i.plain {
+		text = base64.StdEncoding.EncodeToString(raw)
+	}
+	if len(text) > maxMessage {
+		err = fmt.Errorf("%w: %d bytes", ErrTooLarge, len(text))
+	}
+	return text, err
 }
 
 // JSON returns the CloudEvents object. Unknown members of an item that was received are kept
@@ -216,24 +213,21 @@ var standardBase64 = strings.NewReplacer("-", "+", "_", "/", "=", "", "\r", "", 
 // splitObject parts a JSON object into an object of the members that we know and the others,
 // without touching their values. The decoder would take "ID" for "id".
 func splitObject(raw []byte) (known, unknown []byte, _ error) {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+	var object struct{}
+	if err := json.Unmarshal(raw, &object); err != nil || raw[0] != '{' {
 		return nil, nil, fmt.Errorf("not a JSON object: %v", err)
 	}
+	dec := json.NewDecoder(bytes.NewReader(raw)) // which finds no mistake any more
+	_, _ = dec.Token()
 	seen := map[any]bool{}
 	for dec.More() {
-		name, err := dec.Token()
-		if err != nil {
-			return nil, nil, fmt.Errorf("member name: %w", err)
-		}
+		name, _ := dec.Token()
 		if seen[name] {
 			return nil, nil, fmt.Errorf("member %q is there twice", name) // readers could disagree on which one counts
 		}
 		seen[name] = true
 		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return nil, nil, fmt.Errorf("member %q: %w", name, err)
-		}
+		_ = dec.Decode(&value)
 		quoted, _ := json.Marshal(name) // a string always encodes
 		member := slices.Concat([]byte(","), quoted, []byte(":"), value)
 		if slices.Contains(ours, name.(string)) { // the decoder allows nothing else there
@@ -241,12 +235,6 @@ func splitObject(raw []byte) (known, unknown []byte, _ error) {
 		} else {
 			unknown = append(unknown, member...)
 		}
-	}
-	if _, err := dec.Token(); err != nil {
-		return nil, nil, fmt.Errorf("end of object: %w", err)
-	}
-	if dec.More() {
-		return nil, nil, errors.New("text after the object")
 	}
 	return slices.Concat([]byte("{"), bytes.TrimPrefix(known, []byte(",")), []byte("}")), unknown, nil
 }

@@ -4,14 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
 
 // DefaultLanes is Options.Lanes when it is 0: how many queues each laned [Spec] has.
@@ -58,24 +58,18 @@ const (
 	// delays no caller.
 	shortLane  = 2
 	lengthsFor = time.Second // how long the lanes' lengths are remembered
-	// A customer is quiet while it has sent at most quietJobs within quietSpan.
-	quietJobs    = 4
-	quietSpan    = time.Minute
-	maxCustomers = 10_000 // of whom is remembered what they sent
+	// A customer is quiet while it has sent at most quietJobs. All begin anew after quietSpan.
+	quietJobs = 4
+	quietSpan = time.Minute
 )
 
 // laneLengths remembers how many messages are in each lane, summed over all queues.
 type laneLengths struct {
 	mu     sync.Mutex
 	readAt time.Time
-	length []int64                     // by lane
-	sent   *lru.Cache[string, sending] // by customer
-}
-
-// sending is what one customer has sent lately through this process.
-type sending struct {
-	since time.Time
-	jobs  int
+	length []int64        // by lane
+	sent   map[string]int // jobs by customer, through this process
+	since  time.Time      // when that was empty
 }
 
 // Lane chooses the lane for a new job of a customer:
@@ -89,14 +83,17 @@ type sending struct {
 // The lengths are read at most once a second: a user waits for the answer. What a customer
 // sent is counted in this process only. When the lengths cannot be read the choice is still
 // a valid lane, perhaps not the shortest.
-func (qs *queues) Lane(ctx context.Context, customer string, urgent bool) (lane int, bulk bool) {
-	l := &qs.lanes
+func (c *Client) Lane(ctx context.Context, customer string, urgent bool) (lane int, bulk bool) {
+	l := c.lanes
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	lately := l.note(customer)
-	qs.measure(ctx)
+	if time.Since(l.since) > quietSpan {
+		l.sent, l.since = map[string]int{}, time.Now()
+	}
+	l.sent[customer]++
+	c.measure(ctx)
 	if l.length[0] > shortLane && len(l.length) > 1 {
-		bulk = !urgent && lately > quietJobs
+		bulk = !urgent && l.sent[customer] > quietJobs
 		two := twoLanes(customer, len(l.length))
 		lane = two[0]
 		for other := range l.length {
@@ -109,22 +106,10 @@ func (qs *queues) Lane(ctx context.Context, customer string, urgent bool) (lane 
 	return lane, bulk
 }
 
-// note counts a job of a customer, and returns how many it has sent lately. The caller
-// holds mu.
-func (l *laneLengths) note(customer string) int {
-	s, known := l.sent.Get(customer)
-	if !known || time.Since(s.since) > quietSpan {
-		s = sending{since: time.Now()}
-	}
-	s.jobs++
-	l.sent.Add(customer, s)
-	return s.jobs
-}
-
 // measure reads the lengths of all lanes, in parallel, unless that was tried a short time
 // ago: senders must not wait for one timeout after the other. The caller holds mu.
-func (qs *queues) measure(ctx context.Context) {
-	l := &qs.lanes
+func (c *Client) measure(ctx context.Context) {
+	l := c.lanes
 	if time.Since(l.readAt) < lengthsFor {
 		return
 	}
@@ -132,10 +117,10 @@ func (qs *queues) measure(ctx context.Context) {
 	defer cancel()
 	sum := make([]atomic.Int64, len(l.length))
 	group, ctx := errgroup.WithContext(ctx)
-	for _, spec := range qs.specs {
+	for _, spec := range c.specs {
 		if spec.Laned {
 			group.Go(func() error {
-				state, err := qs.byName[spec.Name].Length(ctx)
+				state, err := c.byName[spec.Name].Length(ctx)
 				sum[spec.lane].Add(state.Length)
 				return err
 			})
@@ -152,13 +137,11 @@ func (qs *queues) measure(ctx context.Context) {
 // twoLanes returns two lanes beside lane 0, different ones if there are two. The same customer
 // gets the same in every process. With one each, two busy customers might share it for ever.
 func twoLanes(customer string, lanes int) []int {
-	h := fnv.New64a()
-	h.Write([]byte(customer))
-	sum, side := h.Sum64(), uint64(lanes-1)
-	first := sum >> 32 % side
+	side := lanes - 1
+	first := tablestore.Shard(customer, side)
 	second := first
 	if side > 1 {
-		second = (first + 1 + sum&0xffffffff%(side-1)) % side
+		second = (first + 1 + tablestore.Shard("second of "+customer, side-1)) % side
 	}
-	return []int{1 + int(first), 1 + int(second)}
+	return []int{1 + first, 1 + second}
 }

@@ -128,7 +128,7 @@ func TestLanesAreOneQueueToTheOperator(t *testing.T) {
 	if state, err := lane2.Length(t.Context()); err != nil || state.Length != 2 {
 		t.Errorf("after the redrive lane 2 holds %d messages, want 2, %v", state.Length, err)
 	}
-	if err := qs.Clear(t.Context(), "last"); err != nil {
+	if err := lane0.Clear(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, q := range []*azq.Queue{lane0, lane2} {

@@ -62,7 +62,7 @@ func newLease(q *Queue, m *azqueue.DequeuedMessage, visibility time.Duration, as
 		MessageID: *m.MessageID, DequeueCount: *m.DequeueCount, Inserted: q.account.LocalTime(*m.InsertionTime),
 		Received: asked, Visibility: visibility,
 	}}
-	l.setDeadline(asked.Add(visibility))
+	l.deadline.Store(new(asked.Add(visibility)))
 	l.item, l.itemErr = DecodeItem(l.text)
 	return l
 }
@@ -70,8 +70,6 @@ func newLease(q *Queue, m *azqueue.DequeuedMessage, visibility time.Duration, as
 // Deadline is until when no other worker can get the message. It is counted from before
 // the request that hid the message, so it is never too late. It does not wait for requests.
 func (l *Lease) Deadline() time.Time { return *l.deadline.Load() }
-
-func (l *Lease) setDeadline(t time.Time) { l.deadline.Store(&t) }
 
 // Item returns the work item without a claim check's data, or why it is none: see [Lease.Open].
 func (l *Lease) Item() (Item, error) {
@@ -88,7 +86,7 @@ func (l *Lease) Open(ctx context.Context) (Item, error) {
 	if err != nil || item.DataRef == "" {
 		return item, err
 	}
-	if !strings.HasPrefix(item.DataRef, claimPrefix(item)) { // anyone who can send messages could read any blob
+	if !strings.HasPrefix(item.DataRef, item.Subject+"/") { // anyone who can send messages could read any blob
 		return item, fmt.Errorf("%w: claim check %q is not of subject %q", ErrMalformed, item.DataRef, item.Subject)
 	}
 	data, err := l.queue.blobs.Get(ctx, ClaimsContainer, item.DataRef)
@@ -108,13 +106,11 @@ func (l *Lease) Open(ctx context.Context) (Item, error) {
 // A request without an answer is repeated with the same receipt. If the service refuses
 // that one before the deadline, the first had arrived and the reply with our new receipt was
 // lost: [ErrReceiptLost], and Deadline is the end of that renewal. Other errors leave the lease
-// as it was, and Renew may be called again.
-func (l *Lease) Renew(ctx context.Context) error { return l.Note(ctx, nil) }
-
-// Note is Renew with a change of the item, which stays in the message if the worker dies.
-func (l *Lease) Note(ctx context.Context, change func(*Item)) error {
+// as it was, and Renew may be called again. What record, if not nil, changes in the item stays in
+// the message if the worker dies.
+func (l *Lease) Renew(ctx context.Context, record func(*Item)) error {
 	return l.while("renew", func() error {
-		text, err := l.recorded(change)
+		text, err := l.recorded(record)
 		if err == nil {
 			_, err = l.update(ctx, text, l.Visibility, 3)
 		}
@@ -186,13 +182,13 @@ func (l *Lease) recorded(record func(*Item)) (string, error) {
 	return text, err
 }
 
-// fitting is encode without the texts of failures when they do not fit: the counters decide
+// fitting is Encode without the texts of failures when they do not fit: the counters decide
 // what becomes of an item, the texts do not.
 func fitting(item Item) (string, error) {
-	text, err := encode(item)
+	text, err := item.Encode()
 	if errors.Is(err, ErrTooLarge) {
 		item.History, item.LastError = "", ""
-		text, err = encode(item)
+		text, err = item.Encode()
 	}
 	return text, err
 }
@@ -214,7 +210,7 @@ func (l *Lease) request(ctx context.Context, most int, send func(context.Context
 			return asked, nil
 		case refused(err):
 			return asked, l.lose(err, start, asked == 1)
-		case asked == most || !repeatable(err) || sleep(ctx, pause) != nil:
+		case asked == most || !repeatable(err) || azstore.Sleep(ctx, pause) != nil:
 			return asked, err
 		}
 	}
@@ -229,7 +225,7 @@ func (l *Lease) update(ctx context.Context, text string, hide time.Duration, mos
 		switch {
 		case err == nil:
 			l.receipt, l.text, l.unanswered = *got.PopReceipt, text, time.Time{}
-			l.setDeadline(start.Add(hide))
+			l.deadline.Store(new(start.Add(hide)))
 		case !refused(err) && unknown(err) && l.unanswered.IsZero():
 			l.unanswered = start
 		}
@@ -247,7 +243,7 @@ func (l *Lease) delete(ctx context.Context) error {
 		return err
 	}
 	l.end = errSettled // a message that is gone after an unanswered request was deleted by that
-	l.queue.lead.tuner.deleted(time.Since(l.Received))
+	l.queue.lead.tuner.count(1, 0, time.Since(l.Received))
 	return nil
 }
 
@@ -258,12 +254,12 @@ func (l *Lease) lose(cause error, asked time.Time, first bool) error {
 		// No other worker could receive the message before the deadline. So the newer
 		// receipt is the one whose reply we did not get.
 		l.end = ErrReceiptLost
-		l.setDeadline(l.unanswered.Add(l.Visibility))
+		l.deadline.Store(new(l.unanswered.Add(l.Visibility)))
 		return fmt.Errorf("%w: %w", ErrReceiptLost, cause)
 	}
 	l.end = ErrLeaseLost
 	if first && l.unanswered.IsZero() {
-		l.queue.lead.tuner.late()
+		l.queue.lead.tuner.count(0, 1, 0)
 	}
 	return fmt.Errorf("%w: %w", ErrLeaseLost, cause)
 }

@@ -121,10 +121,22 @@ func (o Options) withDefaults() Options {
 
 // check finds settings with which some work would never be done.
 func (o Options) check(specs []Spec, handlers map[string]Handler) (problems []error) {
-	problems = o.checkNames(specs)
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
-	pools, kinds := map[string]bool{}, map[string]bool{}
+	if !typeName.MatchString(Item{Namespace: o.Namespace, Kind: "a", Version: 1}.Type()) {
+		bad("namespace %q: use up to 40 lower-case letters, digits and hyphens, a letter first", o.Namespace)
+	}
+	names, pools, kinds := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, spec := range specs {
+		if names[spec.Name] {
+			bad("queue %s is declared twice, or called like a lane of another: rename one", spec.Name)
+		}
+		names[spec.Name] = true
+		if !queueName.MatchString(spec.Name) || len(spec.Name) < 3 || len(spec.Name) > 50 {
+			bad("queue %q: a name has 3 to 50 lower-case letters, digits and single hyphens", spec.Name)
+		}
+		if spec.Visibility < minVisibility || spec.Visibility > maxVisibility {
+			bad("queue %s: a visibility of %v: use %v to %v", spec.Name, spec.Visibility, minVisibility, maxVisibility)
+		}
 		if spec.Lane() > 0 {
 			continue // lane 0 has the same settings
 		}
@@ -158,28 +170,6 @@ func (o Options) check(specs []Spec, handlers map[string]Handler) (problems []er
 }
 
 var queueName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
-
-// checkNames finds what the service, or a reader of messages, would refuse.
-func (o Options) checkNames(specs []Spec) (problems []error) {
-	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
-	if !typeName.MatchString(Item{Namespace: o.Namespace, Kind: "a", Version: 1}.Type()) {
-		bad("namespace %q: use up to 40 lower-case letters, digits and hyphens, a letter first", o.Namespace)
-	}
-	seen := map[string]bool{}
-	for _, spec := range specs {
-		if seen[spec.Name] {
-			bad("queue %s is declared twice, or called like a lane of another: rename one", spec.Name)
-		}
-		seen[spec.Name] = true
-		if !queueName.MatchString(spec.Name) || len(spec.Name) < 3 || len(spec.Name) > 50 {
-			bad("queue %q: a name has 3 to 50 lower-case letters, digits and single hyphens", spec.Name)
-		}
-		if spec.Visibility < minVisibility || spec.Visibility > maxVisibility {
-			bad("queue %s: a visibility of %v: use %v to %v", spec.Name, spec.Visibility, minVisibility, maxVisibility)
-		}
-	}
-	return problems
-}
 
 // slots returns the size of a pool, and whether it has one.
 func (o Options) slots(pool string) (n int, known bool) {
@@ -220,3 +210,67 @@ func grow(first, longest time.Duration, n int) time.Duration {
 func spread(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
 }
+
+// Spec declares a queue. Work that takes much longer or shorter than other work
+// should have a queue of its own (paper rows Q5 and Q16b).
+type Spec struct {
+	Name string // base name, completed with the stack's prefix: 3 to 50 lower-case letters, digits and single hyphens
+
+	// Kinds are those of its items. A queue without any carries each kind that no other
+	// queue names.
+	Kinds []string
+
+	// Pool names the pool whose slots its items take; default "default". Bulk work in another pool
+	// cannot take slots from this queue (paper row Q5).
+	Pool string
+
+	// Laned makes Options.Lanes queues of this declaration: see [LaneName].
+	Laned bool
+
+	// Visibility is how long a received message is hidden unless its lease is renewed. Whole
+	// seconds, at least 1; default 30 s. The next worker waits this long for the message of a
+	// killed one, so it should be short (paper row Q16a). See [Policy] for the one in force.
+	Visibility time.Duration
+
+	// Weight is the queue's share of the pool's time while other queues have work too:
+	// with weights 6:3:1, six, three and one of ten seconds. Default 1.
+	Weight int
+
+	// Urgent queues carry what a user waits for. All of them together have one slot beyond
+	// the pool's size. Give them a large weight, too (paper row Q5).
+	Urgent bool
+
+	// Typical is how long an item holds its slot. A queue is charged for its slots by it, and
+	// it weighs the queue when workers are counted (paper row Q18). Default 1 s.
+	Typical time.Duration
+
+	MaxIdlePoll time.Duration // longest pause between two looks at a queue that had messages in the last minute; default 1 s
+	MaxFailures int           // failed attempts before an item is poison; default 5
+
+	lane  int    // set by withLanes, as base
+	base  string // the name of lane 0; empty in lane 0
+	found bool   // by Discover: what its program declares is not known
+}
+
+func (s Spec) withDefaults() Spec {
+	if s.found {
+		return s
+	}
+	s.Pool = cmp.Or(s.Pool, "default")
+	s.Visibility = cmp.Or(s.Visibility, 30*time.Second)
+	s.Weight = cmp.Or(s.Weight, 1)
+	s.Typical = cmp.Or(s.Typical, time.Second)
+	s.MaxIdlePoll = cmp.Or(s.MaxIdlePoll, time.Second)
+	s.MaxFailures = cmp.Or(s.MaxFailures, 5)
+	return s
+}
+
+// PoisonName is the name of the queue for the poison messages of all lanes of a base queue.
+func PoisonName(base string) string { return base + "-poison" }
+
+// What the service accepts as the visibility of a received message:
+// https://learn.microsoft.com/rest/api/storageservices/get-messages
+const (
+	minVisibility = time.Second
+	maxVisibility = 7 * 24 * time.Hour
+)

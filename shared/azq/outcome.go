@@ -42,6 +42,9 @@ var (
 	ErrStalled = errors.New("no progress")
 )
 
+// ErrKilled is why an item is poison whose child processes were killed Options.MaxKills times.
+var ErrKilled = errors.New("its processes were killed")
+
 // Dependencies of a worker other than azstore's services and those that handlers name.
 const (
 	Disk   = "disk"   // the scratch directory is full, broken or read-only
@@ -61,19 +64,14 @@ func AsDependencyError(err error) (dependency string, ok bool) {
 	if errors.As(err, &own) {
 		return own.Dependency(), true
 	}
-	for dependency, reasons := range hostTrouble {
-		for _, reason := range reasons {
-			if errors.Is(err, reason) {
-				return dependency, true
-			}
-		}
+	reason, _ := errors.AsType[syscall.Errno](err)
+	switch reason {
+	case syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO:
+		return Disk, true
+	case syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EAGAIN:
+		return Host, true
 	}
 	return "", false
-}
-
-var hostTrouble = map[string][]syscall.Errno{
-	Disk: {syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO},
-	Host: {syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EAGAIN},
 }
 
 // Fate is what a handler's error asks for.
@@ -97,11 +95,10 @@ func (e *marked) Unwrap() error { return e.error }
 
 // FateOf returns what the outermost mark in the chain of err asks for, and its delay.
 func FateOf(err error) (Fate, time.Duration) {
-	var m *marked
-	if !errors.As(err, &m) {
-		return "", 0
+	if m, ok := errors.AsType[*marked](err); ok {
+		return m.fate, m.delay
 	}
-	return m.fate, m.delay
+	return "", 0
 }
 
 // Permanent marks err as one that no further attempt can cure.

@@ -92,7 +92,7 @@ func (o *owner) noteStart(ctx context.Context, unexplained int) error {
 	case !hasRoom:
 		return nil
 	}
-	err := o.lease.Note(ctx, start)
+	err := o.lease.Renew(ctx, start)
 	if err != nil {
 		o.ended = true
 		o.poller.count(func(s *QueueStats) { s.RenewErrors++ })
@@ -181,7 +181,7 @@ func (o *owner) stoodStill(due, now time.Time) bool {
 func (o *owner) renew(stop func(error)) time.Time {
 	ctx, cancel := context.WithDeadline(context.Background(), o.stopAt())
 	defer cancel()
-	err := o.lease.Renew(ctx)
+	err := o.lease.Renew(ctx, nil)
 	switch {
 	case err == nil:
 		o.poller.count(func(s *QueueStats) { s.Renewals++ })

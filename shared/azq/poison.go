@@ -109,7 +109,7 @@ func (l *Lease) setAside(ctx context.Context, text, reason string) error {
 	}
 	row.CopyMessageID, row.CopyReceipt = *sent.Messages[0].MessageID, *sent.Messages[0].PopReceipt
 	_, err = q.poisonedRows.Update(ctx, row.entity(), etag)
-	if errors.Is(err, tablestore.ErrNotFound) || errors.Is(err, tablestore.ErrChanged) {
+	if tablestore.Overtaken(err) {
 		// Another process was quicker: an operator who saw the row and has redriven the item, or
 		// a worker that poisons it too and has a copy of its own.
 		return q.removeCopy(ctx, row)
@@ -131,10 +131,10 @@ func (q *Queue) poisoned(ctx context.Context, messageID string) (row Poisoned, _
 
 // ListPoison returns a page of poison items, ordered by queue, and the token of the
 // next page, empty at the end. It scans the whole table, which is small (T5).
-func (qs *queues) ListPoison(ctx context.Context, limit int, token string) ([]Poisoned, string, error) {
+func (c *Client) ListPoison(ctx context.Context, limit int, token string) ([]Poisoned, string, error) {
 	var found []Poisoned
 	query := tablestore.Query{PageSize: int32(min(max(limit, 1), 1000)), Class: tablestore.Scan, Read: tablestore.Into(&found, readPoison)}
-	_, next, err := qs.poison.Page(ctx, query, token)
+	_, next, err := c.poison.Page(ctx, query, token)
 	if err != nil && !azstore.HasCode(err, aztables.TableNotFound) {
 		return nil, "", fmt.Errorf("list poisoned items: %w", err)
 	}
@@ -142,8 +142,8 @@ func (qs *queues) ListPoison(ctx context.Context, limit int, token string) ([]Po
 }
 
 // GetPoison returns one poison item, or [ErrNoPoison].
-func (qs *queues) GetPoison(ctx context.Context, id string) (Poisoned, error) {
-	_, row, err := qs.poisoned(ctx, id)
+func (c *Client) GetPoison(ctx context.Context, id string) (Poisoned, error) {
+	_, row, err := c.poisoned(ctx, id)
 	return row, err
 }
 
@@ -155,14 +155,14 @@ const redriveTakes = time.Minute
 
 // Redrive sends a poison item to its queue once more, with all counters reset and
 // the same id, and removes its row. Of several at once one sends it, because each claims the
-// row first, and the others get [ErrRedriving]. A repetition after a crash may send a
+// row first, and the others get [ErrRedriving] or, when that is done, [ErrNoPoison]. A repetition after a crash may send a
 // duplicate, a minute later at the earliest.
-func (qs *queues) Redrive(ctx context.Context, id string) (Poisoned, error) {
-	q, row, err := qs.poisoned(ctx, id)
+func (c *Client) Redrive(ctx context.Context, id string) (Poisoned, error) {
+	q, row, err := c.poisoned(ctx, id)
 	if err != nil {
 		return Poisoned{}, err
 	}
-	if qs.byName[q.spec.Name] == nil {
+	if c.byName[q.spec.Name] == nil {
 		return row, fmt.Errorf("redrive %s: %w: %q", id, ErrNoQueue, q.spec.Name)
 	}
 	row, err = q.claim(ctx, row)
@@ -185,12 +185,10 @@ func (q *Queue) claim(ctx context.Context, row Poisoned) (Poisoned, error) {
 		claimed := row
 		claimed.RedrivingSince = time.Now()
 		_, err := q.poisonedRows.Update(ctx, claimed.entity(), row.etag)
-		if err == nil || !errors.Is(err, tablestore.ErrChanged) && !errors.Is(err, tablestore.ErrNotFound) {
+		if !tablestore.Overtaken(err) {
 			return claimed, err
 		}
-		if row, err = q.poisoned(ctx, row.MessageID); errors.Is(err, ErrNoPoison) {
-			return row, ErrRedriving
-		} else if err != nil {
+		if row, err = q.poisoned(ctx, row.MessageID); err != nil {
 			return row, err
 		}
 	}
@@ -204,13 +202,14 @@ func (q *Queue) sendAgain(ctx context.Context, text string) error {
 		q.ring(ctx)
 		return err
 	}
-	item.Reset()
-	return q.Send(ctx, item, 0)
+	item.Failures, item.Releases, item.Kills, item.Snoozes, item.Starts = 0, 0, 0, 0, 0
+	item.LastError, item.History = "", ""
+	return q.Send(ctx, item, 0, 0)
 }
 
 // DiscardPoison removes a poison item for good. A missing one is no error.
-func (qs *queues) DiscardPoison(ctx context.Context, id string) error {
-	q, row, err := qs.poisoned(ctx, id)
+func (c *Client) DiscardPoison(ctx context.Context, id string) error {
+	q, row, err := c.poisoned(ctx, id)
 	if err == nil {
 		err = q.forget(ctx, row)
 	}
@@ -222,14 +221,10 @@ func (qs *queues) DiscardPoison(ctx context.Context, id string) error {
 
 // forget removes the copy and then the row. A copy that another tool has is left to it.
 func (q *Queue) forget(ctx context.Context, row Poisoned) error {
-	err := q.removeCopy(ctx, row)
-	if err == nil {
-		err = q.poisonedRows.Delete(ctx, row.Queue, row.MessageID, tablestore.AnyETag)
+	if err := q.removeCopy(ctx, row); err != nil {
+		return err
 	}
-	if azstore.IsNotFound(err) {
-		return nil
-	}
-	return err
+	return tablestore.IgnoreNotFound(q.poisonedRows.Delete(ctx, row.Queue, row.MessageID, tablestore.AnyETag))
 }
 
 // removeCopy deletes the message that a row names in the poison queue, if it names one.
@@ -244,11 +239,11 @@ func (q *Queue) removeCopy(ctx context.Context, row Poisoned) error {
 }
 
 // poisoned finds a poison item and its queue, which may be one that is declared no more.
-func (qs *queues) poisoned(ctx context.Context, id string) (q *Queue, row Poisoned, err error) {
+func (c *Client) poisoned(ctx context.Context, id string) (q *Queue, row Poisoned, err error) {
 	queue, messageID, _ := strings.Cut(id, "~")
-	q = qs.byName[queue]
+	q = c.byName[queue]
 	if q == nil {
-		q = OpenQueue(qs.account, Spec{Name: queue})
+		q = OpenQueue(c.account, Spec{Name: queue})
 	}
 	row, err = q.poisoned(ctx, messageID)
 	return q, row, err

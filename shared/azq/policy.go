@@ -3,16 +3,15 @@ package azq
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
-
-	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 )
 
 // Policy is what the roles tell each other about a queue while they run. The service
@@ -34,7 +33,9 @@ const (
 	metaChanged    = "visibility_changed_ms" // Unix milliseconds
 )
 
-// State is a queue's length and its policy, as of one request.
+var metaNames = []string{metaVisibility, metaEpoch, metaPaused, metaChanged}
+
+// State is a queue's length, as of one request, and its policy.
 type State struct {
 	Length int64 // messages, hidden ones included: perhaps more than there are (paper row Q4)
 	Policy Policy
@@ -47,14 +48,12 @@ func (q *Queue) Length(ctx context.Context) (State, error) {
 	if err != nil {
 		return State{}, fmt.Errorf("length of queue %s: %w", q.spec.Name, err)
 	}
-	state := State{Policy: readPolicy(got.Metadata)}
+	if q.lead == q {
+		q.adopt(readPolicy(got.Metadata))
+	}
+	state := State{Policy: q.Policy()}
 	if got.ApproximateMessagesCount != nil {
 		state.Length = *got.ApproximateMessagesCount
-	}
-	if q.lead == q {
-		q.adopt(state.Policy)
-	} else {
-		state.Policy = q.Policy()
 	}
 	return state, nil
 }
@@ -66,9 +65,6 @@ func (q *Queue) Policy() Policy {
 	defer q.mu.Unlock()
 	return q.policy
 }
-
-// Paused reports whether the queue is paused, as far as this process knows. It makes no request.
-func (q *Queue) Paused() bool { return q.Policy().Paused }
 
 // policyRead is when this process last read the policy; zero when it never did.
 func (q *Queue) policyRead() time.Time {
@@ -116,31 +112,23 @@ func (q *Queue) adopt(p Policy) {
 	}
 }
 
-// Refresh is [Queue.Length] that makes the queue if it is missing.
-func (q *Queue) Refresh(ctx context.Context) (state State, err error) {
-	err = q.creating(ctx, func() error {
-		state, err = q.Length(ctx)
-		return err
-	})
-	return state, err
-}
-
 // publish changes the policy for every role. Set Queue Metadata replaces the whole
 // map and knows no ETag, so a blob lease admits one writer at a time.
 func (q *Queue) publish(ctx context.Context, change func(*Policy)) error {
 	q = q.lead
-	lock, held, err := q.lockPolicy(ctx)
+	err := q.blobs.Exclusively(ctx, ControlContainer, "queue-policy/"+q.spec.Name, func(ctx context.Context) error {
+		return q.change(ctx, change)
+	})
 	if err != nil {
 		return fmt.Errorf("policy of queue %s: %w", q.spec.Name, err)
 	}
-	// A request that is sent when the lease has ended could undo what the next writer wrote.
-	ctx, cancel := context.WithDeadline(ctx, held.Add(policyLease-policyMargin))
-	defer cancel()
-	defer func() { _ = lock.Release(context.WithoutCancel(ctx)) }() // the lease ends by itself too
+	return nil
+}
 
+func (q *Queue) change(ctx context.Context, change func(*Policy)) error {
 	got, err := q.client.GetProperties(ctx, nil)
 	if err != nil {
-		return fmt.Errorf("policy of queue %s: %w", q.spec.Name, err)
+		return err
 	}
 	before := readPolicy(got.Metadata)
 	after := before
@@ -151,43 +139,15 @@ func (q *Queue) publish(ctx context.Context, change func(*Policy)) error {
 			after.Changed = time.UnixMilli(time.Now().UnixMilli()).UTC()
 		}
 		_, err = q.client.SetMetadata(ctx, &azqueue.SetMetadataOptions{Metadata: writePolicy(got.Metadata, after)})
-		if err != nil {
-			return fmt.Errorf("policy of queue %s: %w", q.spec.Name, err)
-		}
 	}
-	q.adopt(after)
-	return nil
-}
-
-const (
-	// policyLease is how long a writer may take: the shortest lease that there is.
-	policyLease = blobstore.MinLease
-	// policyMargin is how long before its end the last request must have its answer.
-	policyMargin = 3 * time.Second
-)
-
-// lockPolicy waits for the lease of writers, and returns since when it is held at least.
-func (q *Queue) lockPolicy(ctx context.Context) (lock *blobstore.BlobLease, held time.Time, err error) {
-	for {
-		held = time.Now()
-		err = q.creating(ctx, func() (err error) {
-			lock, err = q.blobs.AcquireLease(ctx, ControlContainer, "queue-policy/"+q.spec.Name, policyLease)
-			return err
-		})
-		if !errors.Is(err, blobstore.ErrLeaseTaken) {
-			return lock, held, err
-		}
-		if err := sleep(ctx, 250*time.Millisecond); err != nil {
-			return nil, held, fmt.Errorf("another writer holds the lock: %w", err)
-		}
+	if err == nil {
+		q.adopt(after)
 	}
+	return err
 }
 
 func readPolicy(metadata map[string]*string) (p Policy) {
 	for name, value := range metadata {
-		if value == nil {
-			continue
-		}
 		n, _ := strconv.ParseInt(*value, 10, 64) // people write there, too: a text that is no number counts as 0
 		switch strings.ToLower(name) {
 		case metaPaused:
@@ -209,14 +169,8 @@ func readPolicy(metadata map[string]*string) (p Policy) {
 
 // writePolicy returns the metadata with our members changed. Others are kept.
 func writePolicy(metadata map[string]*string, p Policy) map[string]*string {
-	out := map[string]*string{}
-	for name, value := range metadata {
-		switch strings.ToLower(name) {
-		case metaVisibility, metaEpoch, metaPaused, metaChanged:
-		default:
-			out[name] = value
-		}
-	}
+	out := maps.Collect(maps.All(metadata))
+	maps.DeleteFunc(out, func(name string, _ *string) bool { return slices.Contains(metaNames, strings.ToLower(name)) })
 	if p.Visibility > 0 {
 		out[metaVisibility] = new(strconv.FormatInt(p.Visibility.Milliseconds(), 10))
 	}
@@ -241,26 +195,16 @@ const (
 // tuner counts how the leases of one queue ended in this process.
 type tuner struct {
 	mu      sync.Mutex
-	since   time.Time // start of the window
-	done    int       // deletes in time
-	stale   int       // deletes and renewals that came too late
-	slowest time.Duration
+	since   time.Time     // start of the window
+	done    int           // deletes in time
+	stale   int           // deletes and renewals that failed because the message had become visible to others
+	slowest time.Duration // of deletes in time, since the receiving
 }
 
-// deleted records a delete in time, and how long after its receiving the message was deleted.
-func (t *tuner) deleted(took time.Duration) {
+func (t *tuner) count(done, stale int, took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.done++
-	t.slowest = max(t.slowest, took)
-}
-
-// late records a delete or renewal that failed because the message had become
-// visible to others.
-func (t *tuner) late() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.stale++
+	t.done, t.stale, t.slowest = t.done+done, t.stale+stale, max(t.slowest, took)
 }
 
 // judge returns the factor by which the visibility timeout is to change. A change, and the

@@ -37,12 +37,6 @@ func (l *queuePoller) stay(d time.Duration) {
 	}
 }
 
-// rouse lets the poller look now, and stay awake for d.
-func (l *queuePoller) rouse(d time.Duration) {
-	l.stay(d)
-	l.queue.Wake()
-}
-
 // awakeStill is for how long the poller stays awake without being woken.
 func (l *queuePoller) awakeStill() time.Duration {
 	l.mu.Lock()
@@ -73,7 +67,7 @@ func (c *worker) poll(ctx context.Context, l *queuePoller) {
 			return
 		}
 		leases, settled, err := c.receive(ctx, l, slots.got)
-		l.pool.unused(slots, slots.got-len(leases))
+		l.pool.back(slots, slots.got-len(leases), 0)
 		for _, lease := range leases {
 			worked, left := l.pool.occupy(slots)
 			c.running.Go(func() {
@@ -100,7 +94,11 @@ func (c *worker) poll(ctx context.Context, l *queuePoller) {
 		} else {
 			l.count(func(s *QueueStats) { s.EmptyPolls++ })
 		}
-		if l.wait(ctx, l.pause(idle)) {
+		pause := min(spread(idle), spec.MaxIdlePoll)
+		if l.asleep() {
+			pause = spread(asleepPoll)
+		}
+		if l.wait(ctx, pause) {
 			idle = firstIdlePoll
 		} else {
 			idle = min(2*idle, spec.MaxIdlePoll)
@@ -108,26 +106,18 @@ func (c *worker) poll(ctx context.Context, l *queuePoller) {
 	}
 }
 
-// pause is the pause after an empty answer.
-func (l *queuePoller) pause(idle time.Duration) time.Duration {
-	if l.asleep() {
-		return spread(asleepPoll)
-	}
-	return min(spread(idle), l.queue.Spec().MaxIdlePoll)
-}
-
 // held reports that nothing may be received now, because the queue is paused or a breaker is
 // open, and waits for a while then.
 func (c *worker) held(ctx context.Context, l *queuePoller) bool {
 	pause := lookAgain
-	if l.queue.Paused() {
+	if l.queue.Policy().Paused {
 		if err := c.refreshIfOld(ctx, l); err != nil {
 			pause = spread(unknownPause)
 		} else if l.asleep() {
 			pause = spread(asleepPoll)
 		}
 	}
-	if !l.queue.Paused() && !c.breakers.block(l.kinds) {
+	if !l.queue.Policy().Paused && !c.breakers.block(l.kinds) {
 		return false
 	}
 	l.wait(ctx, pause)
@@ -141,7 +131,7 @@ const receiving = "receive"
 // messages that no worker knows. settled is to be called for each lease.
 func (c *worker) receive(ctx context.Context, l *queuePoller, slots int) (leases []*Lease, settled func(), err error) {
 	err = c.refreshIfOld(ctx, l)
-	if ctx.Err() != nil || err == nil && l.queue.Paused() { // since the poller slept, or waited for its slots
+	if ctx.Err() != nil || err == nil && l.queue.Policy().Paused { // since the poller slept, or waited for its slots
 		return nil, nil, nil
 	}
 	slots, settled = c.breakers.admit(slots, l.kinds)
@@ -171,7 +161,7 @@ func (l *queuePoller) wait(ctx context.Context, d time.Duration) (woken bool) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):
-	case <-l.queue.Woken():
+	case <-l.queue.wake:
 		return true
 	}
 	return false

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/cutroom/cutroom/shared/azstore"
 )
 
 // pool is a number of slots that several queues share: a semaphore that decides which
@@ -57,19 +59,21 @@ type slotRequest struct {
 const moment = time.Millisecond
 
 // take waits for at least one slot. The result has at most want of them. Each is to be
-// returned, by unused or by done.
+// returned, by back or occupy.
 func (p *pool) take(ctx context.Context, q *queueState, want int) (*slotRequest, error) {
 	r := p.request(q, want)
 	select {
 	case <-r.granted:
-		if want == 1 || sleep(ctx, moment) == nil {
-			p.leave(r)
-			return r, nil
+		if want > 1 {
+			_ = azstore.Sleep(ctx, moment)
 		}
 	case <-ctx.Done():
 	}
 	p.leave(r)
-	p.unused(r, r.got)
+	if ctx.Err() == nil {
+		return r, nil
+	}
+	p.back(r, r.got, 0)
 	return nil, context.Cause(ctx)
 }
 
@@ -91,21 +95,13 @@ func (p *pool) leave(r *slotRequest) {
 	p.waiting = slices.DeleteFunc(p.waiting, func(w *slotRequest) bool { return w == r })
 }
 
-// unused returns n slots for which there was no message. They cost nothing.
-func (p *pool) unused(r *slotRequest, n int) {
+// back returns n slots and charges the queue for how long a message held them: 0 if there was
+// none.
+func (p *pool) back(r *slotRequest, n int, held time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r.queue.pay(-float64(n) * r.queue.typical)
+	r.queue.pay(held.Seconds() - float64(n)*r.queue.typical)
 	p.hold(r.queue, -n)
-	p.assign()
-}
-
-// done returns the slot of one message and charges it for how long it was held.
-func (p *pool) done(r *slotRequest, after time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r.queue.pay(after.Seconds() - r.queue.typical)
-	p.hold(r.queue, -1)
 	p.assign()
 }
 
@@ -114,7 +110,7 @@ func (p *pool) done(r *slotRequest, after time.Duration) {
 // are being deleted as the pool has slots, a further one keeps its slot until settled:
 // deletes without an answer must not pile up.
 func (p *pool) occupy(r *slotRequest) (worked, settled func()) {
-	back := func() { p.done(r, time.Since(r.since)) }
+	back := func() { p.back(r, 1, time.Since(r.since)) }
 	return func() {
 		if p.deleting.TryAcquire(1) {
 			back()

@@ -37,14 +37,14 @@ func serve(p *pool, n int, queues map[string]*queueState) string {
 			if r.got > 0 {
 				order.WriteString(name)
 				waiting[name] = p.request(r.queue, 1) // as a poller does, before the item is done
-				p.done(r, time.Duration(r.queue.typical*float64(time.Second)))
+				p.back(r, 1, time.Duration(r.queue.typical*float64(time.Second)))
 				break
 			}
 		}
 	}
 	for _, r := range waiting {
 		p.leave(r)
-		p.unused(r, r.got)
+		p.back(r, r.got, 0)
 	}
 	return order.String()
 }
@@ -78,14 +78,14 @@ func TestLongItemsPayForTheirLength(t *testing.T) {
 	p, long, short := &pool{size: 1}, queueOf(1, 1), queueOf(1, 1)
 	r := p.request(long, 1)
 	next := map[string]*slotRequest{"L": p.request(long, 1), "S": p.request(short, 1)}
-	p.done(r, 20*time.Second)
+	p.back(r, 1, 20*time.Second)
 	for i := range 15 {
 		r := next["S"]
 		if r.got != 1 {
 			t.Fatalf("the long item paid for %d seconds, want 20", i)
 		}
 		next["S"] = p.request(short, 1)
-		p.done(r, time.Second)
+		p.back(r, 1, time.Second)
 	}
 }
 
@@ -97,10 +97,10 @@ func TestTheUrgentSlotDoesNotMoveTheClock(t *testing.T) {
 	held, next := p.request(bulk, 1), p.request(bulk, 1)
 	for range 60 {
 		r := p.request(urgent, 1)
-		p.done(r, time.Second)
+		p.back(r, 1, time.Second)
 	}
 	r := p.request(newcomer, 1)
-	p.done(held, time.Minute)
+	p.back(held, 1, time.Minute)
 	if r.got+next.got != 1 || newcomer.paid > 2 {
 		t.Errorf("the newcomer has paid for %v s", newcomer.paid)
 	}
@@ -119,14 +119,14 @@ func TestSlotsThatComeTogetherAreTakenTogether(t *testing.T) {
 		for range 4 {
 			go func() {
 				time.Sleep(time.Duration(rand.Int64N(int64(moment) / 2)))
-				p.done(first, time.Second)
+				p.back(first, 1, time.Second)
 			}()
 		}
 		began := time.Now()
 		if r, err := p.take(t.Context(), q, 32); err != nil || r.got != 4 || time.Since(began) > 2*moment {
 			t.Errorf("%d slots after %v, %v; want all 4", r.got, time.Since(began), err)
 		} else {
-			p.unused(r, 4)
+			p.back(r, 4, 0)
 		}
 		began = time.Now()
 		if r, err := p.take(t.Context(), q, 1); err != nil || r.got != 1 || time.Since(began) != 0 {
@@ -155,10 +155,10 @@ func TestPoolNeverOverflows(t *testing.T) {
 			case action == "leave" && len(p.waiting) > 0:
 				p.leave(p.waiting[0])
 			case action == "unused" && at >= 0:
-				p.unused(requests[at], 1)
+				p.back(requests[at], 1, 0)
 				requests[at].got--
 			case action == "done" && at >= 0:
-				p.done(requests[at], time.Second)
+				p.back(requests[at], 1, time.Second)
 				requests[at].got--
 			}
 			out, urgent := 0, 0

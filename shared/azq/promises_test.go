@@ -106,7 +106,7 @@ func (a *arrivals) poll(p *pool, q *arrivalQueue, state *queueState, wake chan s
 			return
 		}
 		got := a.receive(q, slots.got)
-		p.unused(slots, slots.got-len(got))
+		p.back(slots, slots.got-len(got), 0)
 		for _, done := range got {
 			a.working.Go(func() {
 				select {
@@ -114,7 +114,7 @@ func (a *arrivals) poll(p *pool, q *arrivalQueue, state *queueState, wake chan s
 					done()
 				case <-a.ctx.Done():
 				}
-				p.done(slots, time.Since(slots.since))
+				p.back(slots, 1, time.Since(slots.since))
 			})
 		}
 		if len(got) == 0 {

@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
-	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
 
@@ -47,10 +45,10 @@ type Queue struct {
 	doorbells *tablestore.Table
 	nextRing  atomic.Pointer[time.Time] // not before; nil at first
 
-	// lead is lane 0, whose policy holds for all lanes; lane 0 points to itself. The
-	// fields below are used in the lead only.
+	// lead is lane 0, whose policy holds for all lanes; lane 0 points to itself. The fields
+	// below lanes are used in the lead only.
 	lead   *Queue
-	lanes  []*Queue // of the queue, itself first
+	lanes  []*Queue // itself, and of lane 0 the others
 	tuner  tuner
 	mu     sync.Mutex
 	policy Policy    // the newest that was read; zero when none was
@@ -75,22 +73,18 @@ func (q *Queue) Name() string { return q.spec.Name }
 // Spec returns the declaration of the queue.
 func (q *Queue) Spec() Spec { return q.spec }
 
-// Send puts an item into the queue, hidden for delay (whole seconds, rounded up).
-// The message never expires, so a burst waits until workers have time (paper row Q7).
+// Send puts an item into the queue, hidden for delay (whole seconds, rounded up). With an
+// expiry of 0 the message never expires, so a burst waits until workers have time (paper row Q7).
 //
 // Safe to repeat. After a lost reply the item may be there twice, under the same id:
 // handlers are idempotent (paper rows Q8 and Q13). Data that makes the message larger than
 // 45 KB is first written to a claim-check blob, named by the item's subject and id.
 // Nothing here deletes that blob, because a duplicate may still need it (paper row Q9).
-func (q *Queue) Send(ctx context.Context, item Item, delay time.Duration) error {
-	return q.send(ctx, item, delay, 0)
-}
-
-func (q *Queue) send(ctx context.Context, item Item, delay, expiry time.Duration) error {
+func (q *Queue) Send(ctx context.Context, item Item, delay, expiry time.Duration) error {
 	item, err := q.check(ctx, item)
 	var text string
 	if err == nil {
-		text, err = encode(item)
+		text, err = item.Encode()
 	}
 	if err == nil {
 		_, err = q.enqueue(ctx, q.client, text, delay, expiry)
@@ -113,15 +107,12 @@ func (q *Queue) Wake() {
 	}
 }
 
-// Woken receives when [Queue.Wake] was called.
-func (q *Queue) Woken() <-chan struct{} { return q.wake }
-
 // check turns data that is too large for a message into a claim check.
 func (q *Queue) check(ctx context.Context, item Item) (Item, error) {
 	if raw, err := item.JSON(); err != nil || len(raw) <= claimAbove || item.DataRef != "" || len(item.Data) == 0 {
 		return item, err
 	}
-	item.DataRef = claimPrefix(item) + item.Kind + "/" + item.ID
+	item.DataRef = item.Subject + "/" + item.Kind + "/" + item.ID
 	err := q.creating(ctx, func() error {
 		_, err := q.blobs.Put(ctx, ClaimsContainer, item.DataRef, item.Data, blobstore.Options{ContentType: "application/json"})
 		return err
@@ -130,21 +121,6 @@ func (q *Queue) check(ctx context.Context, item Item) (Item, error) {
 		return item, fmt.Errorf("claim check %s: %w", item.DataRef, err)
 	}
 	return item, nil
-}
-
-// claimPrefix is how the names of a subject's claim checks begin.
-func claimPrefix(item Item) string { return item.Subject + "/" }
-
-// encode returns the text of the item's message.
-func encode(item Item) (string, error) {
-	if !typeName.MatchString(item.Type()) || item.ID == "" { // it would be poison
-		return "", fmt.Errorf("%w: type %q, id %q", ErrMalformed, item.Type(), item.ID)
-	}
-	text, err := item.Encode()
-	if len(text) > maxMessage {
-		return "", fmt.Errorf("%w: %d bytes", ErrTooLarge, len(text))
-	}
-	return text, err
 }
 
 func (q *Queue) enqueue(ctx context.Context, to *azqueue.QueueClient, text string, delay, expiry time.Duration) (sent azqueue.EnqueueMessagesResponse, err error) {
@@ -162,17 +138,9 @@ func (q *Queue) enqueue(ctx context.Context, to *azqueue.QueueClient, text strin
 	return sent, err
 }
 
-// creating makes what a request finds missing, because somebody has removed it while we run,
-// and repeats the request.
+// creating makes what a request finds missing, because somebody has removed it while we run.
 func (q *Queue) creating(ctx context.Context, request func() error) error {
-	err := request()
-	if !azstore.HasCode(err, string(queueerror.QueueNotFound), string(bloberror.ContainerNotFound), string(aztables.TableNotFound)) {
-		return err
-	}
-	if err := q.Create(ctx); err != nil {
-		return err
-	}
-	return request()
+	return q.account.Ensuring(ctx, q.names(), request)
 }
 
 // Receive takes at most limit messages (1 to [MaxBatch]) and hides them for
@@ -226,27 +194,30 @@ func (q *Queue) Peek(ctx context.Context, limit int) ([]Peeked, error) {
 	return seen, nil
 }
 
-// Clear removes every message. On a long queue the service removes a part and answers
-// OperationTimedOut, so it is repeated until ctx ends (paper row Q10).
+// Clear removes every message; of lane 0 those of the other lanes, too. On a long queue the
+// service removes a part and answers OperationTimedOut, so it is repeated until ctx ends (paper
+// row Q10).
 func (q *Queue) Clear(ctx context.Context) error {
-	for {
-		_, err := q.client.ClearMessages(azstore.WithoutRetry(ctx), nil)
-		switch {
-		case err == nil, IsMissing(err):
-			return nil
-		case !repeatable(err):
-			return fmt.Errorf("clear queue %s: %w", q.spec.Name, err)
+	for _, lane := range q.lanes {
+		_, err := lane.client.ClearMessages(azstore.WithoutRetry(ctx), nil)
+		for repeatable(err) && azstore.Sleep(ctx, 200*time.Millisecond) == nil {
+			_, err = lane.client.ClearMessages(azstore.WithoutRetry(ctx), nil)
 		}
-		if waitErr := sleep(ctx, 200*time.Millisecond); waitErr != nil {
-			return fmt.Errorf("clear queue %s: %w, last answer: %w", q.spec.Name, waitErr, err)
+		if err != nil && !IsMissing(err) {
+			return fmt.Errorf("clear queue %s: %w", lane.spec.Name, errors.Join(err, context.Cause(ctx)))
 		}
 	}
+	return nil
 }
 
 // Create makes the queue and what else it needs, if missing.
 func (q *Queue) Create(ctx context.Context) error {
+	return q.account.Ensure(ctx, q.names())
+}
+
+func (q *Queue) names() azstore.Names {
 	queues := []string{q.spec.Name, PoisonName(q.spec.Base())}
-	return q.account.Ensure(ctx, azstore.Names{Containers: containers, Queues: queues, Tables: tables})
+	return azstore.Names{Containers: containers, Queues: queues, Tables: tables}
 }
 
 // Delete removes the queue and its poison queue, if they exist. For 30 s or more Azure refuses
@@ -277,13 +248,4 @@ func batch(limit int) int32 { return int32(min(max(limit, 1), MaxBatch)) }
 // seconds rounds up, because the service counts whole seconds.
 func seconds(d time.Duration) int32 {
 	return int32(math.Ceil(min(max(d, 0), maxVisibility).Seconds()))
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
-	}
 }

@@ -39,7 +39,7 @@ func itemWith(t *testing.T, id string, data any) azq.Item {
 
 func sendItem(t *testing.T, q *azq.Queue, item azq.Item) {
 	t.Helper()
-	if err := q.Send(t.Context(), item, 0); err != nil {
+	if err := q.Send(t.Context(), item, 0, 0); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -191,9 +191,9 @@ func TestStaleReceiptOnRenewalAndRelease(t *testing.T) {
 	_, q := open(t, azuritetest.Account(t), time.Second)
 	sendItem(t, q, itemWith(t, "x", nil))
 	stale, second, owner := receive(t, q), receive(t, q), receive(t, q)
-	wantIs(t, "Renew", stale.Renew(t.Context()), azq.ErrLeaseLost)
+	wantIs(t, "Renew", stale.Renew(t.Context(), nil), azq.ErrLeaseLost)
 	wantIs(t, "Release", second.Release(t.Context(), 0, nil), azq.ErrLeaseLost)
-	if err := owner.Renew(t.Context()); err != nil {
+	if err := owner.Renew(t.Context(), nil); err != nil {
 		t.Errorf("the owner cannot renew: %v", err)
 	}
 }
@@ -212,7 +212,7 @@ func TestStaleReceiptOfAFinishedMessage(t *testing.T) {
 	if !azstore.HasCode(err, "MessageNotFound") {
 		t.Errorf("the storage code is gone: %v", err)
 	}
-	wantIs(t, "Renew", second.Renew(t.Context()), azq.ErrLeaseLost)
+	wantIs(t, "Renew", second.Renew(t.Context(), nil), azq.ErrLeaseLost)
 }
 
 func TestRenewalHidesLongerAndKeepsTheText(t *testing.T) {
@@ -222,7 +222,7 @@ func TestRenewalHidesLongerAndKeepsTheText(t *testing.T) {
 	lease := receive(t, q)
 	first := lease.Deadline()
 	for time.Now().Before(first.Add(time.Second)) {
-		if err := lease.Renew(t.Context()); err != nil {
+		if err := lease.Renew(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := q.Receive(t.Context(), 1); err != nil || len(got) != 0 {
@@ -276,7 +276,7 @@ func TestLostRenewalReply(t *testing.T) {
 	lease := receive(t, q)
 	before := lease.Deadline()
 
-	wantIs(t, "Renew", lease.Renew(t.Context()), azq.ErrReceiptLost)
+	wantIs(t, "Renew", lease.Renew(t.Context(), nil), azq.ErrReceiptLost)
 	wantFired(t, faults, 1)
 	if !lease.Deadline().After(before) {
 		t.Errorf("deadline stays at %v", before)
@@ -300,7 +300,7 @@ func TestRenewalSurvivesResetsAndServerBusy(t *testing.T) {
 			_, q := open(t, bad, 10*time.Second)
 			sendItem(t, q, itemWith(t, "x", nil))
 			lease := receive(t, q)
-			if err := lease.Renew(t.Context()); err != nil {
+			if err := lease.Renew(t.Context(), nil); err != nil {
 				t.Fatal(err)
 			}
 			wantFired(t, faults, 2)
@@ -402,12 +402,12 @@ func TestClearStopsWithItsContext(t *testing.T) {
 func TestQueuesAreListedCreatedAndDeleted(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	qs, q := open(t, a, time.Second)
+	_, q := open(t, a, time.Second)
 	if err := q.Create(t.Context()); err != nil { // again: no harm
 		t.Fatal(err)
 	}
 	names := func() []string {
-		found, err := qs.List(t.Context())
+		found, err := a.ListQueues(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -102,7 +102,7 @@ func agree(t *rapid.T) {
 			held, r := time.Duration(rapid.IntRange(0, 40_000).Draw(t, "ms"))*time.Millisecond, working[i]
 			m.end(i, held.Seconds())
 			working[i] = nil
-			p.done(r, held)
+			p.back(r, 1, held)
 		case waiting[i] == nil:
 			m.arrive(i)
 			waiting[i] = p.request(queues[i], 1)

@@ -112,20 +112,20 @@ func (c *Client) SendItem(ctx context.Context, queue string, item Item, delay ti
 	return c.send(ctx, Outgoing{Queue: queue, Item: item, Delay: delay})
 }
 
-// send is the innermost [Sender].
-func (qs *queues) send(ctx context.Context, out Outgoing) error {
-	q := qs.byName[out.Queue]
+// sendTo is the innermost [Sender].
+func (c *Client) sendTo(ctx context.Context, out Outgoing) error {
+	q := c.byName[out.Queue]
 	if q == nil {
 		return fmt.Errorf("send %s: %w: %q", out.Item.ID, ErrNoQueue, out.Queue)
 	}
-	return q.send(ctx, out.Item, out.Delay, out.Expiry)
+	return q.Send(ctx, out.Item, out.Delay, out.Expiry)
 }
 
 // carrier returns the queue of a name, or without a name the first that carries a kind.
-func (qs *queues) carrier(kind, name string) (*Queue, error) {
-	for _, spec := range qs.specs {
-		if spec.Name == name || name == "" && spec.carries(kind, qs.specs) {
-			return qs.byName[spec.Name], nil
+func (c *Client) carrier(kind, name string) (*Queue, error) {
+	for _, spec := range c.specs {
+		if spec.Name == name || name == "" && spec.carries(kind, c.specs) {
+			return c.byName[spec.Name], nil
 		}
 	}
 	if name != "" {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -30,7 +32,7 @@ func (o *owner) settle(ctx context.Context, err, cause error) {
 	stalled := errors.Is(cause, ErrStalled)
 	if stalled && err != nil && !trouble {
 		// The handler may hang because a dependency does.
-		if found, e := o.c.breakers.check(ctx); e != nil {
+		if found, e := o.c.breakers.check(ctx, slices.Sorted(maps.Keys(o.c.options.Probes))); e != nil {
 			dependency, trouble, err = found, true, fmt.Errorf("%w; meanwhile: %w", cause, e)
 		}
 	}
@@ -53,8 +55,7 @@ func (o *owner) settle(ctx context.Context, err, cause error) {
 	case errors.Is(err, ErrNewerVersion):
 		o.snooze(ctx, spread(o.c.options.DeferPause), err, func(s *QueueStats) { s.PutBack++ })
 	case fate == FateUnwanted:
-		o.log().Warn("deleted without being done", "why", err)
-		o.complete(ctx, EventUnwanted, err, unwanted)
+		o.unwanted(ctx, err)
 	case fate == FateSnoozed:
 		o.snooze(ctx, delay, err, func(s *QueueStats) { s.Snoozed++ })
 	case fate == FatePoison, errors.Is(err, ErrMalformed):
@@ -69,17 +70,16 @@ func (o *owner) settle(ctx context.Context, err, cause error) {
 // complete deletes the message of work that is committed or unwanted. If it cannot be
 // deleted, its next delivery finds that.
 func (o *owner) complete(ctx context.Context, as EventType, reason error, counted func(*QueueStats)) {
-	if o.remove(ctx, as, reason, counted) {
+	if o.settled(as, reason, o.lease.Complete(ctx), counted, staleDelete) {
 		o.c.breakers.succeeded(o.job.Item.Kind)
 	}
 }
 
-// remove is complete for an item whose attempts did not succeed.
-func (o *owner) remove(ctx context.Context, as EventType, reason error, counted func(*QueueStats)) (removed bool) {
-	return o.settled(as, reason, o.lease.Complete(ctx), counted, staleDelete)
+func (o *owner) unwanted(ctx context.Context, why error) {
+	o.log().Warn("deleted without being done", "why", why)
+	o.complete(ctx, EventUnwanted, why, func(s *QueueStats) { s.Unwanted++ })
 }
 
-func unwanted(s *QueueStats)    { s.Unwanted++ }
 func staleDelete(s *QueueStats) { s.StaleDeletes++ }
 
 // settled counts and tells how a request that settles the message has ended, and reports
@@ -122,13 +122,15 @@ func (o *owner) fail(ctx context.Context, err error, delay time.Duration) {
 // other order a crash between the two could leave no record.
 func (o *owner) moveToPoison(ctx context.Context, cause error) {
 	if time.Until(o.lease.Deadline()) < o.lease.Visibility/2 {
-		_ = o.lease.Renew(ctx) // several requests follow; without the renewal they may still succeed
+		_ = o.lease.Renew(ctx, nil) // several requests follow; without the renewal they may still succeed
 	}
 	if o.hook != nil {
-		err := o.exhausted(ctx, cause)
+		half, cancel := context.WithTimeout(ctx, settleWithin/2) // then the item can still be put back
+		err := callHook(half, func(ctx context.Context) error { return o.hook.Exhausted(ctx, o.job, cause) })
+		cancel()
+		o.blame("Exhausted", err)
 		if fate, _ := FateOf(err); fate == FateUnwanted {
-			o.log().Warn("deleted without being done", "why", err, "cause", cause)
-			o.remove(ctx, EventUnwanted, err, unwanted)
+			o.unwanted(ctx, err)
 			return
 		}
 		if err != nil {
@@ -144,15 +146,6 @@ func (o *owner) moveToPoison(ctx context.Context, cause error) {
 	if o.settled(EventPoisoned, cause, err, func(s *QueueStats) { s.Poisoned++ }, staleDelete) {
 		o.log().Error("item is poison", "cause", cause)
 	}
-}
-
-// exhausted has half of the time for settling, so that the item can be put back after it.
-func (o *owner) exhausted(ctx context.Context, cause error) error {
-	ctx, cancel := context.WithTimeout(ctx, settleWithin/2)
-	defer cancel()
-	err := callHook(ctx, func(ctx context.Context) error { return o.hook.Exhausted(ctx, o.job, cause) })
-	o.blame("Exhausted", err)
-	return err
 }
 
 // blame counts and logs what the code of the user must not do.
@@ -177,8 +170,7 @@ func (o *owner) interrupt(ctx context.Context, reason string) {
 	o.release(ctx, EventReleased, errors.New(reason), 0, func(i *Item) { i.Releases++ })
 }
 
-// often: an item that meets trouble with this many releases is logged as an error.
-const often = 50
+const often = 50 // releases: an item that meets trouble with so many is logged as an error
 
 // releaseForDependency releases the item at no cost. Except after killed child processes it
 // has no bound: a count cannot tell an item that causes the trouble from a long outage.
@@ -190,7 +182,8 @@ func (o *owner) releaseForDependency(ctx context.Context, dependency string, err
 	delay := grow(o.c.options.DependencyPause, o.c.options.MaxDependencyPause, item.Releases+1)
 	if dependency == Killed {
 		if kills := item.Kills + 1; kills >= o.c.options.MaxKills {
-			o.moveToPoison(ctx, &KilledError{Times: kills, Err: err})
+			o.moveToPoison(ctx, fmt.Errorf("%w %d times, from outside or because they took too long: "+
+				"it probably needs more memory or time than workers have: %v", ErrKilled, kills, err))
 			return
 		}
 		delay = o.c.options.retryDelay(item.Kills + 1) // longer: perhaps another process uses the memory
@@ -250,14 +243,4 @@ func (o *owner) maxFailures() int { return o.poller.queue.Spec().MaxFailures }
 func (o *owner) log() *slog.Logger {
 	return o.c.log.With("queue", o.job.Queue, "kind", o.job.Item.Kind, "item", o.job.Item.ID,
 		"subject", o.job.Item.Subject, "message", o.job.MessageID, "dequeueCount", o.job.DequeueCount)
-}
-
-// KilledError is why an item is poison whose child processes were killed too often.
-type KilledError struct {
-	Times int
-	Err   error // of the latest time
-}
-
-func (e *KilledError) Error() string {
-	return fmt.Sprintf("its processes were killed %d times, from outside or because they took too long: it probably needs more memory or time than workers have: %v", e.Times, e.Err)
 }

@@ -102,7 +102,7 @@ func standStill(t *testing.T, prefix string) {
 	c, drain := run(t, qs, &h, func(o *azq.Options) { o.StallAfter = stallAfter })
 	azqtest.WaitEmpty(t, qs.Queue(jobs))
 	drain()
-	if s := c.Stats().Queue(jobs); s.Stalled != 0 || s.Failed != 0 || s.Completed != 1 {
+	if s := azqtest.Counts(c.Stats(), jobs); s.Stalled != 0 || s.Failed != 0 || s.Completed != 1 {
 		t.Errorf("counters %+v", s)
 	}
 }

@@ -94,7 +94,7 @@ func TestTroubleStopsReceivingAndCostsNothing(t *testing.T) {
 		return nil
 	}
 	eventually(t, settled)
-	before := c.Stats().Queue(jobs)
+	before := azqtest.Counts(c.Stats(), jobs)
 	eventually(t, func() error { // items are visible again
 		seen, err := qs.Queue(jobs).Peek(t.Context(), 32)
 		if err == nil && len(seen) < 12 {
@@ -102,7 +102,7 @@ func TestTroubleStopsReceivingAndCostsNothing(t *testing.T) {
 		}
 		return err
 	})
-	if s := c.Stats().Queue(jobs); s.Received != before.Received || s.Received > 8 || s.Troubled != s.Received {
+	if s := azqtest.Counts(c.Stats(), jobs); s.Received != before.Received || s.Received > 8 || s.Troubled != s.Received {
 		t.Errorf("an open breaker receives: %+v, then %+v", before, s)
 	}
 	full.Store(false)
@@ -170,7 +170,7 @@ func TestHealthyWorkerFinishesWhatASickOneGivesBack(t *testing.T) {
 	c, _ := run(t, others, &well)
 	azqtest.WaitEmpty(t, qs.Queue(jobs))
 	c.WaitCounts(t, jobs, func(s azq.QueueStats) bool { return s.Completed == 20 })
-	if s := sick.Stats().Queue(jobs); s.Failed != 0 || s.Troubled > 8 || sick.Ready() == nil {
+	if s := azqtest.Counts(sick.Stats(), jobs); s.Failed != 0 || s.Troubled > 8 || sick.Ready() == nil {
 		t.Errorf("the sick worker: %+v, ready %v", s, sick.Ready())
 	}
 	wantNoPoison(t, qs)
@@ -324,7 +324,7 @@ func TestEightKillsArePoison(t *testing.T) {
 			if want == 1 && (!strings.Contains(list[0].Reason, "killed 8 times, from outside") || list[0].Failures != 1 || len(h.ended) != 1) {
 				t.Errorf("poisoned %+v, told %v", list[0], h.ended)
 			}
-			if s := c.Stats().Queue(jobs); s.CrashLoops != 0 {
+			if s := azqtest.Counts(c.Stats(), jobs); s.CrashLoops != 0 {
 				t.Errorf("counters %+v", s)
 			}
 		})

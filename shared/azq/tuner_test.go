@@ -14,20 +14,20 @@ func TestTuner(t *testing.T) {
 		t.Parallel()
 		var u tuner
 		for range 2 {
-			u.late()
+			u.count(0, 1, 0)
 		}
 		if got := u.judge(start, declared, declared); got != 1 {
 			t.Errorf("two late ones: %v", got)
 		}
 		for range 400 {
-			u.deleted(time.Second)
+			u.count(1, 0, time.Second)
 		}
-		u.late()
+		u.count(0, 1, 0)
 		if got := u.judge(start, declared, declared); got != 1 {
 			t.Errorf("3 of 403 late: %v, want keep", got)
 		}
-		u.late()
-		u.late()
+		u.count(0, 1, 0)
+		u.count(0, 1, 0)
 		if got := u.judge(start, declared, declared); got != raiseFactor {
 			t.Errorf("5 of 405 late: %v, want raise", got)
 		}
@@ -52,7 +52,7 @@ func TestTuner(t *testing.T) {
 				if got != 1 {
 					t.Fatalf("verdict %v after %d minutes", got, i)
 				}
-				u.deleted(c.slowest)
+				u.count(1, 0, c.slowest)
 				got = u.judge(start.Add(time.Duration(i+1)*time.Minute), c.inForce, declared)
 			}
 			if got != c.want {
@@ -66,9 +66,9 @@ func TestTuner(t *testing.T) {
 		var u tuner
 		u.judge(start, 2*declared, declared)
 		for i := range 2*minutes - 1 {
-			u.deleted(time.Second)
+			u.count(1, 0, time.Second)
 			if i == minutes-1 {
-				u.late()
+				u.count(0, 1, 0)
 			}
 			if got := u.judge(start.Add(time.Duration(i+1)*time.Minute), 2*declared, declared); got != 1 {
 				t.Fatalf("verdict %v in minute %d", got, i)

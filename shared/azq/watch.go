@@ -6,11 +6,51 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
+
+// DoorbellTable is the base name of the table by which a sender wakes workers that sleep. A
+// read of all its rows is one request at a tenth of the price of a look at one queue:
+//
+//	PartitionKey  "all": one small row for each queue (single, T4)
+//	RowKey        "ring <queue>"     there was a send to that queue when the row has another version
+//	              "watch <number>"   the worker that looks for all workers of the same queues: see watch
+const DoorbellTable = "doorbells"
+
+const (
+	doorbellPartition = "all"
+	ringKey           = "ring "
+	watchKey          = "watch "
+)
+
+const (
+	ringEvery  = time.Second // at most, for one queue from one process
+	ringWithin = time.Second // no sender waits longer
+	ringPause  = 10 * time.Second
+)
+
+// ring tells workers that sleep that the queue has a message, or will have one. It is tried
+// once, because it only saves time: the worker on watch finds every message.
+func (q *Queue) ring(ctx context.Context) {
+	before, next := q.nextRing.Load(), time.Now().Add(ringEvery)
+	if before != nil && time.Now().Before(*before) || !q.nextRing.CompareAndSwap(before, &next) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(azstore.WithoutRetry(ctx), ringWithin)
+	defer cancel()
+	err := q.creating(ctx, func() error {
+		row := tablestore.Entity{PartitionKey: doorbellPartition, RowKey: ringKey + q.spec.Name}
+		_, err := q.doorbells.Upsert(ctx, row)
+		return err
+	})
+	if err != nil { // senders do not wait for tables that are away, time after time
+		q.nextRing.Store(new(time.Now().Add(ringPause)))
+	}
+}
 
 const (
 	// attentive is the pause between two reads of the doorbells by the worker on watch, and by
@@ -41,26 +81,24 @@ type watch struct {
 	row   string // its RowKey
 	self  string // this process
 
-	on      bool              // this worker is on watch, as far as it knows
-	version string            // of the row, as read last …
-	since   time.Time         // … and when that was read first
-	heard   map[string]string // the version of each ring; nil before the first read
-	beaten  time.Time         // when this worker last wrote the row
-	looked  bool              // it has looked since
-	due     int               // queues to ask for their length now, perhaps none
-	next    int               // of the pollers, the next to be asked
+	on      bool                         // this worker is on watch, as far as it knows
+	version string                       // of the row, as read last …
+	since   time.Time                    // … and when that was read first
+	heard   map[string]tablestore.Entity // all rows by RowKey, as read last; nil before the first read
+	beaten  time.Time                    // when this worker last wrote the row
+	looked  bool                         // it has looked since
+	due     int                          // queues to ask for their length now, perhaps none
+	next    int                          // of the pollers, the next to be asked
 }
 
 func newWatch(c *worker) *watch {
-	sum := fnv.New64a()
-	names := make([]string, len(c.pollers))
-	for i, l := range c.pollers {
-		names[i] = l.queue.Name()
+	var names []string
+	for _, l := range c.pollers {
+		names = append(names, l.queue.Name()+"\n")
 	}
 	slices.Sort(names)
-	for _, name := range names {
-		fmt.Fprintln(sum, name)
-	}
+	sum := fnv.New64a()
+	sum.Write([]byte(strings.Join(names, "")))
 	return &watch{
 		c: c, table: c.pollers[0].queue.doorbells, row: fmt.Sprintf("%s%016x", watchKey, sum.Sum64()),
 		self: c.options.Worker + " " + rand.Text(),
@@ -72,32 +110,41 @@ func (w *watch) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		found, err := w.read(ctx)
 		if err == nil {
-			w.stand(ctx, found.watch)
-			w.listen(ctx, found.rings)
+			w.stand(ctx, found[w.row])
+			w.listen(ctx, found)
 		} else if ctx.Err() == nil {
 			w.c.log.Warn("cannot read the doorbells of queues: looking without them", "error", err)
 			w.mount() // perhaps no other can read who is on watch
 		}
 		w.look(ctx)
-		_ = sleep(ctx, w.pause())
+		_ = azstore.Sleep(ctx, w.pause())
 	}
-	w.leave(ctx)
+	if w.on { // another worker is to take the watch at once
+		w.write(context.WithoutCancel(ctx), "")
+	}
 }
 
-func (w *watch) read(ctx context.Context) (found doorbells, err error) {
-	ctx, cancel := context.WithTimeout(ctx, watchWithin)
+// read reads all rows, by RowKey.
+func (w *watch) read(ctx context.Context) (map[string]tablestore.Entity, error) {
+	ctx, cancel := context.WithTimeout(azstore.WithoutRetry(ctx), watchWithin)
 	defer cancel()
-	err = w.c.pollers[0].queue.creating(ctx, func() error {
-		found, err = readDoorbells(ctx, w.table, w.row)
-		return err
+	found := map[string]tablestore.Entity{}
+	query := tablestore.Query{PartitionKey: doorbellPartition, Class: tablestore.RowRange}
+	query.Read = func(row tablestore.Entity) error { found[row.RowKey] = row; return nil }
+	err := w.c.pollers[0].queue.creating(ctx, func() error {
+		for _, err := range w.table.Query(ctx, query) {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	return found, err
 }
 
 // pause is short while a poller is awake: there was work a moment ago.
 func (w *watch) pause() time.Duration {
-	awake := func(l *queuePoller) bool { return !l.asleep() }
-	if w.on || slices.ContainsFunc(w.c.pollers, awake) {
+	if w.on || slices.ContainsFunc(w.c.pollers, func(l *queuePoller) bool { return !l.asleep() }) {
 		return attentive
 	}
 	return spread(inattentive)
@@ -105,28 +152,28 @@ func (w *watch) pause() time.Duration {
 
 // stand decides who is on watch, by the row.
 func (w *watch) stand(ctx context.Context, row tablestore.Entity) {
-	if row.ETag != w.version || w.since.IsZero() {
+	if row.ETag != w.version {
 		w.version, w.since = row.ETag, time.Now()
 	}
 	switch keeper := row.String("Worker"); {
 	case keeper == w.self:
 		w.mount()
 		if w.looked && time.Since(w.beaten) >= watchBeat {
-			w.write(ctx, row, w.self)
+			w.write(ctx, w.self)
 		}
 	case keeper == "", time.Since(w.since) > watchSilent:
-		w.write(ctx, row, w.self)
+		w.write(ctx, w.self)
 	default:
 		w.on = false
 	}
 }
 
 // write puts a worker into the row, unless another was quicker.
-func (w *watch) write(ctx context.Context, row tablestore.Entity, worker string) {
+func (w *watch) write(ctx context.Context, worker string) {
 	ctx, cancel := context.WithTimeout(azstore.WithoutRetry(ctx), watchWithin)
 	defer cancel()
 	next := tablestore.Entity{PartitionKey: doorbellPartition, RowKey: w.row, Props: map[string]any{"Worker": worker}}
-	etag, err := w.table.Put(ctx, next, row.ETag)
+	etag, err := w.table.Put(ctx, next, w.version)
 	if tablestore.Overtaken(err) {
 		w.on = false // as far as is known; the next read tells
 		return
@@ -146,19 +193,20 @@ func (w *watch) mount() {
 }
 
 // listen wakes the pollers of queues whose bell has rung since the last read.
-func (w *watch) listen(ctx context.Context, rings map[string]string) {
+func (w *watch) listen(ctx context.Context, found map[string]tablestore.Entity) {
 	for _, l := range w.c.pollers {
-		name := l.queue.Spec().Name
-		if w.heard == nil || rings[name] == w.heard[name] {
+		bell := ringKey + l.queue.Name()
+		if w.heard == nil || found[bell].ETag == w.heard[bell].ETag {
 			continue
 		}
 		later := l.awakeStill() < awakeFor/2 // the message may be a delayed one
-		l.rouse(ringAwake)
+		l.stay(ringAwake)
+		l.queue.Wake()
 		if w.on && later {
 			w.ask(ctx, l)
 		}
 	}
-	w.heard = rings
+	w.heard = found
 }
 
 // look asks for the length of the next queue, at every second call, while on watch.
@@ -186,14 +234,8 @@ func (w *watch) ask(ctx context.Context, l *queuePoller) (messages bool) {
 	}
 	w.looked = true
 	if length > 0 {
-		l.rouse(awakeFor)
+		l.stay(awakeFor)
+		l.queue.Wake()
 	}
 	return length > 0
-}
-
-// leave lets another worker take the watch at once.
-func (w *watch) leave(ctx context.Context) {
-	if w.on {
-		w.write(context.WithoutCancel(ctx), tablestore.Entity{ETag: w.version}, "")
-	}
 }

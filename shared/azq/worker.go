@@ -3,6 +3,7 @@ package azq
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,43 +26,42 @@ type worker struct {
 	owners   sync.Map // of *owner: the items in progress
 }
 
-// newWorker makes a worker for the queues whose pool has slots.
-func newWorker(qs *queues, options Options, handlers map[string]Handler, tell func(Event)) *worker {
-	c := &worker{options: options, handlers: map[string]Handler{}, hooks: map[string]Exhausted{}, tell: tell}
-	for kind, h := range handlers {
+// newWorker makes a worker for the client's queues whose pool has slots.
+func newWorker(client *Client) *worker {
+	options := client.options
+	c := &worker{
+		options: options, handlers: map[string]Handler{}, hooks: map[string]Exhausted{},
+		tell: client.events.tell, log: options.Log.With("worker", options.Worker),
+	}
+	for kind, h := range client.handlers {
 		c.hooks[kind], _ = h.(Exhausted)
-		for i := len(options.Middleware) - 1; i >= 0; i-- {
-			h = options.Middleware[i](h)
+		for _, around := range slices.Backward(options.Middleware) {
+			h = around(h)
 		}
 		c.handlers[kind] = h
 	}
-	c.log = c.options.Log.With("worker", c.options.Worker)
-	c.breakers = newBreakers(c.options, c.log, tell)
-	byName := map[string]*pool{}
-	for _, spec := range qs.specs {
+	c.breakers = newBreakers(options, c.log, c.tell)
+	for _, spec := range client.specs {
 		slots, _ := options.slots(spec.Pool)
 		if slots <= 0 {
 			continue
 		}
-		p := byName[spec.Pool]
-		if p == nil {
-			p = newPool(spec.Pool, slots)
-			byName[spec.Pool] = p
-			c.pools = append(c.pools, p)
+		i := slices.IndexFunc(c.pools, func(p *pool) bool { return p.name == spec.Pool })
+		if i < 0 {
+			i, c.pools = len(c.pools), append(c.pools, newPool(spec.Pool, slots))
 		}
-		l := &queuePoller{
-			queue: qs.byName[spec.Name],
-			kinds: carriedBy(spec, qs.specs, handlers),
-			pool:  p,
+		c.pollers = append(c.pollers, &queuePoller{
+			queue: client.byName[spec.Name],
+			kinds: carriedBy(spec, client.specs, client.handlers),
+			pool:  c.pools[i],
 			state: &queueState{weight: float64(spec.Weight), typical: spec.Typical.Seconds(), urgent: spec.Urgent},
-		}
-		c.pollers = append(c.pollers, l)
+		})
 	}
 	return c
 }
 
 // run receives and settles messages until ctx ends, then drains: see [Client.Run].
-func (c *worker) run(ctx context.Context) {
+func (c *worker) run(ctx context.Context) error {
 	var loops sync.WaitGroup
 	c.breakers.ctx = ctx
 	if len(c.pollers) > 0 {
@@ -76,6 +76,7 @@ func (c *worker) run(ctx context.Context) {
 	loops.Wait()
 	c.running.Wait()
 	c.breakers.retries.Wait()
+	return nil
 }
 
 // refreshIfOld reads the queue's length and policy when what is known of the policy is old.
@@ -88,7 +89,7 @@ func (c *worker) refreshIfOld(ctx context.Context, l *queuePoller) error {
 	ctx, cancel := context.WithTimeout(azstore.WithoutRetry(ctx), refreshTimeout)
 	defer cancel()
 	if lead != l.queue {
-		if _, err := lead.Refresh(ctx); err != nil {
+		if _, err := lead.Length(ctx); err != nil { // its own poller makes it if it is missing
 			return err
 		}
 	}
@@ -101,7 +102,11 @@ func (c *worker) refreshIfOld(ctx context.Context, l *queuePoller) error {
 func (c *worker) refresh(ctx context.Context, l *queuePoller) (length int64, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
-	state, err := l.queue.Refresh(ctx)
+	var state State
+	err := l.queue.creating(ctx, func() (err error) {
+		state, err = l.queue.Length(ctx)
+		return err
+	})
 	if err != nil {
 		return 0, err
 	}

@@ -89,7 +89,7 @@ func TestEveryItemIsDoneOnceAndDeleted(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("handled (-want +got):\n%s", diff)
 	}
-	if s := c.Stats().Queue(jobs); s.Completed != 40 || s.Received != 40 || s.Failed+s.StaleDeletes+s.SettleErrors != 0 {
+	if s := azqtest.Counts(c.Stats(), jobs); s.Completed != 40 || s.Received != 40 || s.Failed+s.StaleDeletes+s.SettleErrors != 0 {
 		t.Errorf("counters: %+v", s)
 	}
 }
@@ -367,7 +367,7 @@ func TestWorkThatMovesKeepsItsLease(t *testing.T) {
 	azqtest.WaitEmpty(t, qs.Queue(jobs))
 	drainOne()
 	drainTwo()
-	a, b := one.Stats().Queue(jobs), two.Stats().Queue(jobs)
+	a, b := azqtest.Counts(one.Stats(), jobs), azqtest.Counts(two.Stats(), jobs)
 	if n := len(h.IDs()); n != 1 || a.Renewals+b.Renewals < 5 || a.Completed+b.Completed != 1 {
 		t.Errorf("%d deliveries, %d renewals: %+v %+v", n, a.Renewals+b.Renewals, a, b)
 	}
@@ -396,7 +396,7 @@ func TestStalledWorkIsStopped(t *testing.T) {
 	send(t, qs, jobs, "x")
 	azqtest.WaitEmpty(t, qs.Queue(jobs))
 	drain()
-	if s := c.Stats().Queue(jobs); !errors.Is(cause, azq.ErrStalled) || s.Stalled != 1 || s.Failed != 1 || s.Completed != 1 {
+	if s := azqtest.Counts(c.Stats(), jobs); !errors.Is(cause, azq.ErrStalled) || s.Stalled != 1 || s.Failed != 1 || s.Completed != 1 {
 		t.Errorf("cause %v, counters %+v", cause, s)
 	}
 }
@@ -471,7 +471,7 @@ func TestWorkStopsBeforeItsLeaseEnds(t *testing.T) {
 	send(t, qs, jobs, "x")
 	azqtest.WaitEmpty(t, qs.Queue(jobs))
 	drain()
-	s := c.Stats().Queue(jobs)
+	s := azqtest.Counts(c.Stats(), jobs)
 	if !errors.Is(cause, azq.ErrLeaseEnding) || left <= 0 || s.LeasesEnding != 1 || s.Failed != 0 || s.Released != 1 || faults.Fired() == 0 {
 		t.Errorf("cause %v, %v before the end, %d faults, counters %+v", cause, left, faults.Fired(), s)
 	}
@@ -493,9 +493,9 @@ func TestLateDeletesRaiseTheVisibilityOfEveryWorker(t *testing.T) {
 	azqtest.WaitEmpty(t, first.Queue(jobs))
 	for name, c := range map[string]azqtest.Worker{"one": one, "two": two} {
 		c.WaitCounts(t, jobs, func(s azq.QueueStats) bool { return s.Visibility >= 2*time.Second })
-		t.Logf("worker %s: %+v", name, c.Stats().Queue(jobs))
+		t.Logf("worker %s: %+v", name, azqtest.Counts(c.Stats(), jobs))
 	}
-	if n := one.Stats().Queue(jobs).StaleDeletes + two.Stats().Queue(jobs).StaleDeletes; n < 3 {
+	if n := azqtest.Counts(one.Stats(), jobs).StaleDeletes + azqtest.Counts(two.Stats(), jobs).StaleDeletes; n < 3 {
 		t.Errorf("%d late deletes, want at least 3", n)
 	}
 	// A role that starts now knows at once.
@@ -557,7 +557,7 @@ func TestOldAndNewWorkersShareAQueue(t *testing.T) {
 	if !strings.Contains(found["newer"], newData) || !strings.Contains(found["newer"], unknown) || !strings.Contains(found["step"], unknown) {
 		t.Errorf("the messages changed:\n%s\n%s", found["newer"], found["step"])
 	}
-	if s := c.Stats().Queue(jobs); s.Poisoned != 0 || s.Failed != 1 {
+	if s := azqtest.Counts(c.Stats(), jobs); s.Poisoned != 0 || s.Failed != 1 {
 		t.Errorf("counters %+v", s)
 	}
 }
@@ -616,7 +616,7 @@ func TestFailuresMakePoisonAndRedriveHelps(t *testing.T) {
 			if n := len(h.IDs()); n != 5 || len(h.ended) != 1 || p.ItemID != "x" || p.Failures != 5 || strings.Count(p.History, "\n") != 4 {
 				t.Errorf("%d attempts, told %v, poisoned %+v", n, h.ended, p)
 			}
-			if s := c.Stats().Queue(jobs); s.Failed != 5 || s.Poisoned != 1 || (fail == nil) != (s.Panics == 5) {
+			if s := azqtest.Counts(c.Stats(), jobs); s.Failed != 5 || s.Poisoned != 1 || (fail == nil) != (s.Panics == 5) {
 				t.Errorf("counters %+v", s)
 			}
 			if _, err := qs.Redrive(t.Context(), p.ID); err != nil {
@@ -641,7 +641,7 @@ func TestUnwantedAtTheEndIsNoPoison(t *testing.T) {
 	send(t, qs, jobs, "x")
 	poisoned(t, qs, 0)
 	drain()
-	if s := c.Stats().Queue(jobs); s.Unwanted != 1 || s.Poisoned != 0 || len(h.ended) != 1 {
+	if s := azqtest.Counts(c.Stats(), jobs); s.Unwanted != 1 || s.Poisoned != 0 || len(h.ended) != 1 {
 		t.Errorf("counters %+v, told %v", s, h.ended)
 	}
 }
@@ -774,7 +774,7 @@ func TestLostRepliesLoseNoWork(t *testing.T) {
 	for _, id := range h.IDs() {
 		done[id] = true
 	}
-	s := c.Stats().Queue(jobs)
+	s := azqtest.Counts(c.Stats(), jobs)
 	if len(done) != len(want) || s.Poisoned != 0 || s.Failed != 0 || faults.Fired() < 10 {
 		t.Errorf("%d of %d items done, %d faults, counters %+v", len(done), len(want), faults.Fired(), s)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
 )
 
@@ -31,7 +32,18 @@ func (a *Account) Ensure(ctx context.Context, names Names) error {
 			errs = append(errs, fmt.Errorf("create container %s: %w", a.Name(base), err))
 		}
 	}
+	var there []string
+	if len(names.Queues) > 2 { // one request instead of one for each queue
+		var err error
+		if there, err = a.ListQueues(ctx); err != nil {
+			return err
+		}
+	}
 	for _, base := range names.Queues {
+		if slices.Contains(there, a.Name(base)) {
+			continue
+		}
+		there = append(there, a.Name(base))
 		// The service answers 409 only when the metadata differ, which are not ours.
 		if _, err := a.Queue(base).Create(ctx, nil); err != nil && !HasCode(err, queueerror.QueueAlreadyExists) {
 			errs = append(errs, fmt.Errorf("create queue %s: %w", a.Name(base), err))
@@ -43,6 +55,35 @@ func (a *Account) Ensure(ctx context.Context, names Names) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Ensuring sends a request, and once more when it found missing what Ensure makes of names.
+func (a *Account) Ensuring(ctx context.Context, names Names, request func() error) error {
+	err := request()
+	if !HasCode(err, string(queueerror.QueueNotFound), string(bloberror.ContainerNotFound), string(aztables.TableNotFound)) {
+		return err
+	}
+	if err := a.Ensure(ctx, names); err != nil {
+		return err
+	}
+	return request()
+}
+
+// ListQueues asks the service which queues there are whose names begin with the account's prefix,
+// and returns their whole names. Queues that only an older version declares are among them
+// (paper row Q10).
+func (a *Account) ListQueues(ctx context.Context) (found []string, _ error) {
+	pager := a.Queues.NewListQueuesPager(&azqueue.ListQueuesOptions{Prefix: new(a.prefix)})
+	for pager.More() {
+		page, err := pager.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("list queues: %w", err)
+		}
+		for _, q := range page.Queues {
+			found = append(found, *q.Name)
+		}
+	}
+	return found, nil
 }
 
 // What a page in a browser needs to create a blob with a URL of SignCreate (the valet key), and
@@ -88,7 +129,7 @@ func (a *Account) EnsureCORS(ctx context.Context, origins []string) error {
 		if _, err := a.Blobs.SetProperties(ctx, &service.SetPropertiesOptions{CORS: rules}); err != nil {
 			return fmt.Errorf("set CORS rules of the blob service: %w", err)
 		}
-		if err := sleep(ctx, rand.N(corsPause)); err != nil {
+		if err := Sleep(ctx, rand.N(corsPause)); err != nil {
 			return err
 		}
 	}

@@ -166,7 +166,7 @@ func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
 			_, _ = io.Copy(io.Discard, resp.Body) // lets the connection be used again
 			_ = resp.Body.Close()
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := Sleep(ctx, pause); err != nil {
 			return nil, err
 		}
 	}
@@ -264,7 +264,8 @@ func retryAfter(resp *http.Response) time.Duration {
 	return time.Until(at) // no time at all is long ago
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+// Sleep waits for d, or until ctx ends, and then returns why.
+func Sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
 		return nil

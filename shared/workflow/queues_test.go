@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azq/azqtest"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
@@ -15,7 +16,7 @@ func TestSpecsAreSound(t *testing.T) {
 	t.Parallel()
 	name := regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 	seen := map[string]bool{}
-	for _, n := range azq.Names(azq.Options{Queues: workflow.Specs}) {
+	for _, n := range azqtest.Names(azq.Options{Queues: workflow.Specs}) {
 		if seen[n] {
 			t.Errorf("%q is there twice", n)
 		}

@@ -9,7 +9,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -55,7 +54,7 @@ func Queues(ctx context.Context, client *azq.Client) ([]Queue, error) {
 	}
 	shown := make([]Queue, 0, len(all))
 	for i, q := range all { // only now is the policy of lane 0 read, which holds for all lanes
-		list[i].VisibilitySeconds, list[i].Paused = q.Visibility().Seconds(), q.Paused()
+		list[i].VisibilitySeconds, list[i].Paused = q.Visibility().Seconds(), q.Policy().Paused
 		if isDeclared := q.Spec().Visibility > 0; isDeclared || !missing[i] {
 			shown = append(shown, list[i])
 		}
@@ -116,9 +115,6 @@ func (p payload) Kind() string { return p.kind }
 
 // Send puts an item into a queue and returns its id: see [azq.Client.Send].
 func Send(ctx context.Context, client *azq.Client, queue string, work NewItem) (id string, err error) {
-	if client.Queue(queue) == nil {
-		return "", fmt.Errorf("%w: %q", azq.ErrNoQueue, queue)
-	}
 	return client.Send(ctx, payload{work.Data, work.Kind}, azq.InQueue(queue), azq.ID(cmp.Or(work.ID, rand.Text())),
 		azq.Subject(work.Subject), azq.After(time.Duration(work.DelaySeconds)*time.Second))
 }

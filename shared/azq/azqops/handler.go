@@ -60,7 +60,7 @@ func Routes(client *azq.Client, fail func(http.ResponseWriter, *http.Request, er
 			return nil, err
 		})
 	}
-	change("clear", func(r *http.Request, q *azq.Queue) error { return client.Clear(r.Context(), q.Name()) })
+	change("clear", func(r *http.Request, q *azq.Queue) error { return q.Clear(r.Context()) })
 	change("pause", func(r *http.Request, q *azq.Queue) error { return q.Pause(r.Context()) })
 	change("resume", func(r *http.Request, q *azq.Queue) error { return q.Resume(r.Context()) })
 	change("visibility", func(r *http.Request, q *azq.Queue) error {

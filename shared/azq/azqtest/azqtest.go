@@ -12,6 +12,7 @@
 package azqtest
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -40,6 +41,17 @@ func Open(t testing.TB, a *azstore.Account, specs ...azq.Spec) *azq.Client {
 		t.Fatal(err)
 	}
 	return queues
+}
+
+// Names lists every queue of the options: base queues, their poison queues and other lanes.
+func Names(o azq.Options) (names []string) {
+	for _, spec := range o.Queues {
+		names = append(names, spec.Name, azq.PoisonName(spec.Name))
+		for lane := 1; spec.Laned && lane < cmp.Or(o.Lanes, azq.DefaultLanes); lane++ {
+			names = append(names, azq.LaneName(spec.Name, lane))
+		}
+	}
+	return names
 }
 
 // Send puts items into the queue of that name.
@@ -115,11 +127,21 @@ func Run(t testing.TB, client *azq.Client) Worker {
 // has returned.
 func (w Worker) Drain() { w.drain() }
 
+// Counts returns the numbers of one queue, zero if it is not consumed.
+func Counts(s azq.Stats, queue string) azq.QueueStats {
+	for _, q := range s.Queues {
+		if q.Queue == queue {
+			return q
+		}
+	}
+	return azq.QueueStats{}
+}
+
 // WaitCounts waits until right accepts the counters of a queue.
 func (w Worker) WaitCounts(t testing.TB, queue string, right func(azq.QueueStats) bool) {
 	t.Helper()
 	azuritetest.Eventually(t, patience, func() error {
-		if s := w.Stats().Queue(queue); !right(s) {
+		if s := Counts(w.Stats(), queue); !right(s) {
 			return fmt.Errorf("counters are %+v", s)
 		}
 		return nil

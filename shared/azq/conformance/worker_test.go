@@ -223,9 +223,9 @@ func (w *plain) greet(ctx context.Context, m *azqueue.DequeuedMessage, g greetin
 
 // update writes an item back, hidden for a while.
 func (w *plain) update(m *azqueue.DequeuedMessage, item azq.Item, hide time.Duration) {
-	text := must(item.Encode())
-	if item.ID == "" { // of a newer CloudEvents
-		text = *m.MessageText
+	text := *m.MessageText // of a newer CloudEvents
+	if item.ID != "" {
+		text = must(item.Encode())
 	}
 	if w.mistake == "keeps what it knows" {
 		var known members

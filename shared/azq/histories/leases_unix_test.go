@@ -79,7 +79,7 @@ func holdLeases(b *testing.B, n int, open func(*renewals) *azstore.Account) {
 		h.release(b, w, n)
 		b.ReportMetric(milliseconds(processor(b)-used)/float64(n), "ms-cpu/lease")
 		w.Drain()
-		watched.judge(b, w.Stats().Queue(brief), n)
+		watched.judge(b, azqtest.Counts(w.Stats(), brief), n)
 	}
 }
 
@@ -122,7 +122,7 @@ func (h *holders) release(b *testing.B, w azqtest.Worker, n int) {
 				b.Fatalf("%d handlers ended, want %d", ended, n)
 			}
 		}
-		patiently(b, func() error { return wants("items are done", w.Stats().Queue(brief).Completed, ended) })
+		patiently(b, func() error { return wants("items are done", azqtest.Counts(w.Stats(), brief).Completed, ended) })
 	}
 }
 

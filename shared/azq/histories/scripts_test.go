@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azq/azqtest"
 )
 
 // script runs one consumer on the model until the function returns, with pauses of seconds.
@@ -82,7 +83,7 @@ func TestLostRepliesAreNoCrashLoop(t *testing.T) {
 	script(t, l, handlers, func(*azq.Options) {}, func(queues, c *azq.Client) {
 		sendOne(t, queues, brief, "item")
 		time.Sleep(20 * time.Minute)
-		if s := c.Stats().Queue(brief); s.Completed != 1 || s.CrashLoops != 0 || lose.Load() > 0 {
+		if s := azqtest.Counts(c.Stats(), brief); s.Completed != 1 || s.CrashLoops != 0 || lose.Load() > 0 {
 			t.Errorf("%d replies were not lost, counters are %+v", lose.Load(), s)
 		}
 	})
@@ -183,7 +184,7 @@ func TestTroubleHoldsUpItsOwnSteps(t *testing.T) {
 				t.Fatalf("an item of another step waits: breakers are %+v", c.Stats().Breakers)
 			}
 		}
-		if s := c.Stats().Queue(long); s.Completed != 4 || s.Troubled < 3 {
+		if s := azqtest.Counts(c.Stats(), long); s.Completed != 4 || s.Troubled < 3 {
 			t.Errorf("counters are %+v", s)
 		}
 	})
@@ -235,10 +236,10 @@ func TestHooksThatHang(t *testing.T) {
 			sendOne(t, queues, long, "item")
 		}
 		time.Sleep(10 * time.Minute)
-		if s := c.Stats().Queue(brief); s.Completed != 10 || s.HooksHung < 4 {
+		if s := azqtest.Counts(c.Stats(), brief); s.Completed != 10 || s.HooksHung < 4 {
 			t.Errorf("counters are %+v", s)
 		}
-		if s := c.Stats().Queue(long); s.Completed != 3 || probes.Load() < 2 {
+		if s := azqtest.Counts(c.Stats(), long); s.Completed != 3 || probes.Load() < 2 {
 			t.Errorf("after %d probes the counters are %+v", probes.Load(), s)
 		}
 	})

@@ -61,6 +61,36 @@ func (l *BlobLease) Renew(ctx context.Context) error {
 	return l.store.fail("renew lease of", l.container, l.name, err)
 }
 
+// exclusiveMargin is how long before the end of the lease Exclusively's call must have ended.
+const exclusiveMargin = 3 * time.Second
+
+// Exclusively waits for the lease of a blob and calls f with it, so that of all processes one at a
+// time does so; a container that is missing is made. f has 12 s: a request that is sent when the
+// lease has ended could undo what the next caller writes.
+func (s *Store) Exclusively(ctx context.Context, container, name string, f func(context.Context) error) error {
+	for {
+		asked := time.Now()
+		held, err := s.AcquireLease(ctx, container, name, MinLease)
+		switch {
+		case err == nil:
+			ctx, cancel := context.WithDeadline(ctx, asked.Add(MinLease-exclusiveMargin))
+			defer cancel()
+			defer func() { _ = held.Release(context.WithoutCancel(ctx)) }() // it ends by itself, too
+			return f(ctx)
+		case azstore.HasCode(err, bloberror.ContainerNotFound):
+			err = s.account.Ensure(ctx, azstore.Names{Containers: []string{container}})
+		case errors.Is(err, ErrLeaseTaken):
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := azstore.Sleep(ctx, 250*time.Millisecond); err != nil {
+			return fmt.Errorf("another holds the lease of %s/%s: %w", container, name, err)
+		}
+	}
+}
+
 func gone(err error) bool {
 	return azstore.IsConflict(err) || azstore.IsPrecondition(err) || azstore.IsNotFound(err)
 }

@@ -2,6 +2,7 @@ package blobstore_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/md5"
 	"errors"
 	"fmt"
@@ -222,6 +223,38 @@ func TestLease(t *testing.T) {
 		t.Fatalf("lease after release: %v", err)
 	}
 	_ = second.Release(t.Context())
+}
+
+// Of several one acts at a time, and none so long that its lease could end. A container that is
+// missing is made.
+func TestExclusivelyIsOneAtATime(t *testing.T) {
+	t.Parallel()
+	s := blobstore.New(azuritetest.Account(t))
+	var acting, most atomic.Int32
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			err := s.Exclusively(t.Context(), box, "duty", func(ctx context.Context) error {
+				most.Store(max(most.Load(), acting.Add(1)))
+				defer acting.Add(-1)
+				if end, bounded := ctx.Deadline(); !bounded || time.Until(end) > blobstore.MinLease-2*time.Second {
+					t.Errorf("it may act until %v", end)
+				}
+				return azstore.Sleep(ctx, 50*time.Millisecond)
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if most.Load() != 1 {
+		t.Errorf("%d at once", most.Load())
+	}
+	failed := errors.New("failed")
+	if err := s.Exclusively(t.Context(), box, "duty", func(context.Context) error { return failed }); !errors.Is(err, failed) {
+		t.Errorf("err = %v, want that of the call", err)
+	}
 }
 
 func TestLostRepliesDoNoHarm(t *testing.T) {

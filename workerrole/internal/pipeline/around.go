@@ -215,9 +215,8 @@ func (r *Runner) Exhausted(ctx context.Context, job *azq.RawJob, cause error) er
 		}
 	}
 	reason := "failed at every attempt"
-	var killed *azq.KilledError
-	if errors.As(cause, &killed) {
-		reason = fmt.Sprintf("needs more memory than there is: it was killed %d times", killed.Times)
+	if errors.Is(cause, azq.ErrKilled) {
+		reason = fmt.Sprintf("needs more memory than there is: it was killed %d times", job.Item.Kills+1)
 	}
 	return r.Videos.FailStep(ctx, key, &video.Failure{
 		Code:   video.ProcessingFailed,

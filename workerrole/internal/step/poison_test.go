@@ -83,7 +83,7 @@ func TestThrottledIndexingIsNotStalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	azuritetest.Eventually(t, time.Minute, func() error {
-		s := c.Stats().Queue(workflow.Index)
+		s := azqtest.Counts(c.Stats(), workflow.Index)
 		if s.Stalled+s.Poisoned > 0 {
 			t.Fatalf("the run is taken for one that hangs: %+v", s)
 		}

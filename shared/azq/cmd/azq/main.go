@@ -226,7 +226,7 @@ func (c empty) Run(s *session) (err error) {
 		}
 	}
 	for _, name := range c.Queues {
-		err = errors.Join(err, told(s.client.Clear(s.ctx, name), name+": empty"))
+		err = errors.Join(err, onQueue{name}.do(s, (*azq.Queue).Clear, "empty"))
 	}
 	return err
 }
