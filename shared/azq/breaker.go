@@ -115,7 +115,7 @@ func (b *breakers) admit(want int, steps []string) (n int, settled func()) {
 	case !halfOpen:
 		return want, func() {}
 	case b.trying.TryLock():
-		return 1, b.trying.Unlock
+		return 1, sync.OnceFunc(b.trying.Unlock)
 	}
 	return 0, func() {}
 }

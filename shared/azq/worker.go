@@ -89,7 +89,8 @@ func (c *worker) refreshIfOld(ctx context.Context, l *queuePoller) error {
 	ctx, cancel := context.WithTimeout(azstore.WithoutRetry(ctx), refreshTimeout)
 	defer cancel()
 	if lead != l.queue {
-		if _, err := lead.Length(ctx); err != nil { // its own poller makes it if it is missing
+		err := lead.creating(ctx, func() error { _, err := lead.Length(ctx); return err })
+		if err != nil {
 			return err
 		}
 	}
