@@ -75,7 +75,8 @@ const epoch = "e"
 
 func (b *bench) create(t *testing.T) video.ID {
 	t.Helper()
-	v := video.Video{ID: video.NewID(), Owner: video.LocalOwner, State: video.AwaitingUpload, Priority: video.Normal,
+	id := video.NewID()
+	v := video.Video{ID: id, Owner: video.LocalOwner, Channel: string(id), State: video.AwaitingUpload, Priority: video.Normal,
 		Upload: &video.Upload{Bytes: 1, PartBytes: 1, Epoch: epoch}}
 	if _, err := b.videos.Create(t.Context(), v); err != nil {
 		t.Fatal(err)
