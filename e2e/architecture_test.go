@@ -185,15 +185,15 @@ func TestArchitectureNoPackageWithoutAName(t *testing.T) {
 func TestArchitectureComesOff(t *testing.T) {
 	t.Parallel()
 	lab := []string{"e2e/lab/*", "e2e/cmd/*/lab*", "e2e/bench/burst*", "e2e/cmd/burst/*", "e2e/browser/lab_test.go", "e2e/browser/scene_test.go"}
-	scenes := []string{"./scenes", "./lab", "./cmd/up", "./cmd/demo", "./cmd/scene"}
+	all, commands := []string{"./..."}, []string{"./cmd/..."}
 	for what, c := range map[string]struct{ files, build []string }{
-		"the lab":                {lab, []string{"./..."}},
-		"all scenes":             {[]string{"e2e/scenes/*", "e2e/cmd/scene/*", "e2e/lab/scenes*", "e2e/browser/scene_test.go"}, []string{"./..."}},
-		"the lab and scenes":     {append([]string{"e2e/scenes/*", "e2e/cmd/scene/*"}, lab...), []string{"./..."}},
-		"the scene of races":     {[]string{"e2e/scenes/race.go", "shared/registrations/*"}, scenes},
-		"the scenes of search":   {[]string{"e2e/scenes/index.go", "e2e/scenes/film.go"}, scenes},
-		"the scene of parts":     {[]string{"e2e/scenes/growing.go"}, scenes},
-		"views, without a scene": {[]string{"shared/views/*"}, scenes},
+		"the lab":                {lab, all},
+		"all scenes":             {[]string{"e2e/scenes/*", "e2e/cmd/scene/*", "e2e/lab/scenes*", "e2e/browser/scene_test.go"}, all},
+		"the lab and scenes":     {append([]string{"e2e/scenes/*", "e2e/cmd/scene/*"}, lab...), all},
+		"the scene of races":     {[]string{"e2e/scenes/race.go", "shared/registrations/*"}, commands},
+		"the scenes of search":   {[]string{"e2e/scenes/index.go", "e2e/scenes/film.go"}, commands},
+		"the scene of parts":     {[]string{"e2e/scenes/growing.go"}, commands},
+		"views, without a scene": {[]string{"shared/views/*"}, commands},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -212,8 +212,8 @@ func without(t *testing.T, overlay string, files []string) {
 	gone := map[string]string{}
 	for _, pattern := range files {
 		found, err := filepath.Glob(filepath.Join("..", pattern))
-		if err != nil || len(found) == 0 {
-			t.Fatalf("no file is %s (%v)", pattern, err)
+		if err != nil {
+			t.Fatal(err)
 		}
 		for _, file := range found {
 			path, err := filepath.Abs(file)
@@ -222,6 +222,9 @@ func without(t *testing.T, overlay string, files []string) {
 			}
 			gone[path] = ""
 		}
+	}
+	if len(gone) == 0 {
+		t.Skip("it has come off")
 	}
 	text, err := json.Marshal(map[string]any{"Replace": gone})
 	if err == nil {
