@@ -18,7 +18,6 @@ import (
 	"io"
 	"log"
 	"maps"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -372,35 +371,6 @@ func (s *Stack) ConnectionString() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.azurite.ConnectionString()
-}
-
-// Getenv is what every role finds in its environment.
-func (s *Stack) Getenv(name string) string { return lastOf(s.baseEnv, name) }
-
-// Secrets are those that roles of the stack were given in their environment: tokens, keys
-// of sessions and playback, the token of a lab. Not the storage's key.
-func (s *Stack) Secrets() (found []string) {
-	s.mu.Lock()
-	roles := slices.Collect(maps.Values(s.roles))
-	s.mu.Unlock()
-	for _, r := range roles {
-		r.starting.Lock()
-		for _, variable := range r.env {
-			name, value, _ := strings.Cut(variable, "=")
-			switch name {
-			case "WEBROLE_TOKEN", "WORKERROLE_ADMIN_TOKEN", "WEBROLE_OIDC_CLIENT_SECRET", "WEBROLE_SESSION_KEYS", "WEBROLE_PLAYBACK_KEYS":
-				found = append(found, strings.FieldsFunc(value, func(c rune) bool { return c == ',' || c == ' ' })...)
-			case "CUTROOM_LAB":
-				if u, err := url.Parse(value); err == nil {
-					token, _ := u.User.Password()
-					found = append(found, token)
-				}
-			}
-		}
-		r.starting.Unlock()
-	}
-	slices.Sort(found)
-	return slices.DeleteFunc(slices.Compact(found), func(secret string) bool { return secret == "" })
 }
 
 // Dir is where the state is.
