@@ -56,6 +56,17 @@ func boundaries(of ...string) (lanes [][]string) {
 	return lanes
 }
 
+// laneName has all steps of a lane's points, so that -run finds each of them.
+func laneName(points []string) string {
+	var steps []string
+	for _, point := range points {
+		if step, _, _ := strings.Cut(point, "/"); !slices.Contains(steps, step) {
+			steps = append(steps, step)
+		}
+	}
+	return strings.Join(steps, "+")
+}
+
 // A worker is killed at a boundary between two writes and started again. Each lane takes
 // its points one after the other: those of the steps, and what one step has alone.
 func TestKilledAtEveryBoundary(t *testing.T) {
@@ -66,14 +77,19 @@ func TestKilledAtEveryBoundary(t *testing.T) {
 	}
 	lanes = append(lanes, []string{"encode/committed#4", "encode/enqueued#4", "index/indexed", "purge/unlisted"}) // fan-in
 	for _, points := range lanes {
-		t.Run(points[0], func(t *testing.T) {
+		t.Run(laneName(points), func(t *testing.T) {
 			t.Parallel()
 			l := newLane(t, 6*time.Second)
 			worker := l.worker("victim", oneEncoder)
 			var id video.ID
 			for _, point := range points {
 				if strings.HasPrefix(point, "purge/") {
-					l.survivesPurge(worker, point, id) // the video before it
+					if id == "" { // else of the video before it
+						id = l.mustUpload(small)
+						l.ready(id)
+					}
+					l.survivesPurge(worker, point, id)
+					id = ""
 					continue
 				}
 				id = l.survives(worker, point)
@@ -222,6 +238,18 @@ func sameQueue(a, b string) bool {
 	return slices.ContainsFunc(queuesOf(a), func(queue string) bool { return slices.Contains(queuesOf(b), queue) })
 }
 
+// tries is how often a step was begun. A step after ready that merges another one gives its message
+// back while that one has runs under way: such an attempt does not count.
+func tries(s videostore.Step) int {
+	n := s.Attempts
+	for _, a := range s.AllAttempts() {
+		if s.Key.Declared().Stage == workflow.AfterReady && a.Outcome == videostore.OutcomeReleased {
+			n--
+		}
+	}
+	return n
+}
+
 // attempts is a problem when an interruption cost more than what was running:
 // one chunk, and nothing that was committed.
 func attempts(before, after videostore.View) (problems []string) {
@@ -232,7 +260,7 @@ func attempts(before, after videostore.View) (problems []string) {
 		if found && old.State == videostore.StepRunning {
 			allowed = 2
 		}
-		if s.Attempts > allowed || s.State != videostore.StepDone {
+		if tries(s) > allowed || s.State != videostore.StepDone {
 			problems = append(problems, fmt.Sprintf("%s is %s after %d attempts, want done after at most %d", s.Key, s.State, s.Attempts, allowed))
 		}
 		switch s.Key.Step {
@@ -264,13 +292,18 @@ func (l *lane) untold(id video.ID, before videostore.View) (problems []string) {
 			continue
 		}
 		var told []string
+		waits := 0
 		for _, a := range item.Attempts {
+			if old.Key.Declared().Stage == workflow.AfterReady && a.Outcome == client.AttemptReleased { // as in tries
+				waits++
+				continue
+			}
 			told = append(told, fmt.Sprintf("%d %s", a.Number, a.Outcome))
 			if a.Outcome == client.AttemptLost && (*a.Worker != old.Worker || a.EndedAt == nil) {
 				problems = append(problems, fmt.Sprintf("%s %d was lost by %s, says the journey, and was by %s", item.Step, item.Index, *a.Worker, old.Worker))
 			}
 		}
-		if want := []string{fmt.Sprintf("%d lost", old.Attempts), fmt.Sprintf("%d done", old.Attempts+1)}; !slices.Equal(told, want) {
+		if want := []string{fmt.Sprintf("%d lost", old.Attempts), fmt.Sprintf("%d done", old.Attempts+1+waits)}; !slices.Equal(told, want) {
 			problems = append(problems, fmt.Sprintf("the journey tells of %s %d: %q, want %q", item.Step, item.Index, told, want))
 		}
 	}

@@ -331,33 +331,30 @@ func TestPlanOfAReleaseThatDeclaredTheStepElsewhere(t *testing.T) {
 			t.Parallel()
 			s, out := setup(t)
 			id, p := uploaded(t, s), promising()
-			moved := slices.IndexFunc(p.Promises, func(p video.Promise) bool { return p.Step == workflow.StepDigest })
-			if !p.Promises[moved].After {
-				t.Fatal("the digest is declared as a part: choose another step for this test")
-			}
+			moved := slices.IndexFunc(p.Promises, func(p video.Promise) bool { return p.Step == stepMoved })
 			p.Promises[moved].After = false
 			probed(t, s, id, p)
-			if !asks(out.takeItems(), workflow.StepDigest) {
-				t.Fatal("the digest is not promised with the parts")
+			if !asks(out.takeItems(), stepMoved) {
+				t.Fatal("the step is not promised with the parts")
 			}
-			parts(t, s, id, p, workflow.StepDigest)
+			parts(t, s, id, p, stepMoved)
 			view, err := s.View(t.Context(), id)
 			if err != nil {
 				t.Fatal(err)
 			}
-			k := key(id, workflow.StepDigest, 0)
+			k := key(id, stepMoved, 0)
 			if asked, _ := view.RequestMissing(k); !asked {
-				t.Error("the timeline says that the digest was not asked for")
+				t.Error("the timeline says that the step was not asked for")
 			}
 			if err := end(t, s, k); err != nil {
 				t.Fatal(err)
 			}
-			if !asks(out.takeItems(), workflow.StepFinish) {
-				t.Fatal("the last step is not promised after the end of the digest")
+			if !asks(out.takeItems(), workflow.OnlyStepIn(workflow.Last).Name) {
+				t.Fatal("the last step is not promised after the end of the step")
 			}
 			readyToPlay(t, s, id, 1)
-			if asks(out.takeItems(), workflow.StepDigest) {
-				t.Error("the digest is promised a second time, after ready")
+			if asks(out.takeItems(), stepMoved) {
+				t.Error("the step is promised a second time, after ready")
 			}
 		})
 	}

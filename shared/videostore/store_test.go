@@ -23,17 +23,19 @@ import (
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-// No step of ours is a part that fails alone, or runs for each chunk when the video is ready, but
-// a fork's may be.
+// Steps of these tests: no step of ours is a part that fails alone, or runs for each chunk when the
+// video is ready, but a fork's may be; and a fork may have none that runs once after ready.
 const (
 	stepChecked = "checked"
 	stepSpotted = "spotted"
+	stepMoved   = "moved" // an older release declared it as a part
 )
 
 func TestMain(m *testing.M) {
 	workflow.Steps = append(workflow.Steps,
 		workflow.Step{Name: stepChecked, Stage: workflow.Part, Optional: true, Queues: []string{workflow.Audio}},
 		workflow.Step{Name: stepSpotted, Stage: workflow.AfterReady, Count: workflow.PerChunk, Queues: []string{workflow.EncodeLow}},
+		workflow.Step{Name: stepMoved, Stage: workflow.AfterReady, Queues: []string{workflow.Audio}},
 	)
 	workflow.Steps = append(workflow.Steps, gates...)
 	azuritetest.Main(m)

@@ -159,6 +159,7 @@ func (r *Runner) judge(ctx context.Context, d *delivery, next handler) error {
 func (r *Runner) writeEnd(ctx context.Context, d *delivery, err error) error {
 	cause := context.Cause(ctx)
 	_, trouble := azq.AsDependencyError(err)
+	fate, _ := azq.FateOf(err)
 	failure, failed := errors.AsType[*video.Failure](err)
 	early := failed && d.work.Growing() // which says nothing about the whole file
 	switch {
@@ -171,7 +172,7 @@ func (r *Runner) writeEnd(ctx context.Context, d *delivery, err error) error {
 		}
 		return r.follow(ctx, d, d.claim.SendOutbox(ctx)) // a part that failed alone may have been the last
 	case errors.Is(cause, azq.ErrLeaseLost): // another attempt will own it
-	case early, trouble, errors.Is(cause, azq.ErrLeaseEnding):
+	case early, trouble, fate == azq.FateSnoozed, errors.Is(cause, azq.ErrLeaseEnding):
 		r.giveBack(ctx, d, videostore.OutcomeReleased, err)
 	default:
 		r.giveBack(ctx, d, videostore.OutcomeRetry, err)

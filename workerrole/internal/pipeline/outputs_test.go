@@ -27,61 +27,104 @@ func (noQueues) SendItem(context.Context, string, azq.Item, time.Duration) error
 func (noQueues) Lane(context.Context, string, bool) (int, bool)                  { return 0, false }
 func (noQueues) Waiting(context.Context, string) (bool, error)                   { return true, nil }
 
-// merging lists the frames of all chunks, many times over.
-type merging struct{ frames []int64 }
+// The steps of this test: one that runs for each chunk after ready, and one that merges.
+const (
+	stepSpotted = "spotted"
+	stepMerged  = "merged"
+)
+
+var merged = []workflow.Step{
+	{Name: stepSpotted, Stage: workflow.AfterReady, Count: workflow.PerChunk, Queues: []string{workflow.EncodeLow}},
+	{Name: stepMerged, Stage: workflow.AfterReady, Queues: []string{workflow.Audio}},
+}
+
+// merging lists the frames of all chunks of a step, many times over.
+type merging struct {
+	of     string
+	frames []int64
+}
 
 func (m *merging) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
-	chunks, err := pipeline.Outputs[video.ChunkOutput](ctx, w, workflow.StepEncode)
+	chunks, err := pipeline.Outputs[video.ChunkOutput](ctx, w, m.of)
 	if err != nil {
 		return videostore.Commit{}, err
 	}
+	m.frames = nil
 	for _, chunk := range chunks {
+		if chunk == nil {
+			chunk = &video.ChunkOutput{Frames: -1}
+		}
 		m.frames = append(m.frames, chunk.Frames)
 	}
 	return videostore.Commit{Facts: map[string]any{"frames": slices.Repeat(m.frames, 200)}}, nil
+}
+
+// merge is a ready video of two chunks, with the work of its steps.
+type merge struct {
+	videos *videostore.Store
+	blobs  *blobstore.Store
+	id     video.ID
+}
+
+func newMerge(t *testing.T) merge {
+	t.Helper()
+	a := azuritetest.Account(t)
+	if err := a.Ensure(t.Context(), azstore.Names{Containers: []string{video.MediaContainer}, Tables: videostore.Tables}); err != nil {
+		t.Fatal(err)
+	}
+	m := merge{videostore.New(a, noQueues{}), blobstore.New(a), video.NewID()}
+	v := video.Video{ID: m.id, Title: "x", State: video.Processing, Generation: 1, CreatedAt: time.Now(), UpdatedAt: time.Now()}
+	if _, err := m.videos.Create(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	plan := video.Plan{Generation: 1, FPS: video.Rational{Num: 30, Den: 1}, Chunks: []video.Chunk{{To: 60}, {From: 60, To: 90}}}
+	plan.Promises = []video.Promise{
+		{Step: workflow.MakerOf(workflow.Pictures), Items: 2, PerChunk: true, Queue: workflow.EncodeLow},
+		{Step: stepSpotted, Items: 2, PerChunk: true, After: true, Optional: true, Queue: workflow.EncodeLow},
+		{Step: stepMerged, Items: 1, After: true, Optional: true, Queue: workflow.Audio},
+	}
+	m.commit(t, workflow.OnlyStepIn(workflow.First).Name, 0, videostore.Commit{Plan: &plan})
+	m.commit(t, workflow.MakerOf(workflow.Pictures), 1, videostore.Commit{Output: video.ChunkOutput{Frames: 30}})
+	m.commit(t, workflow.MakerOf(workflow.Pictures), 0, videostore.Commit{Output: video.ChunkOutput{Frames: 60}})
+	m.commit(t, workflow.OnlyStepIn(workflow.Last).Name, 0, videostore.Commit{Video: func(v *video.Video) { v.State, v.Serving = video.Ready, 1 }})
+	return m
+}
+
+func (m merge) commit(t *testing.T, step string, index int, c videostore.Commit) {
+	t.Helper()
+	claim, err := m.videos.Claim(t.Context(), workflow.Key{ID: m.id, Generation: 1, Step: step, Index: index}, step, "w", time.Time{})
+	if err == nil {
+		err = claim.Commit(t.Context(), c)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", step, err)
+	}
+}
+
+// run delivers the message of the merging step.
+func (m merge) run(t *testing.T, step pipeline.Step) error {
+	t.Helper()
+	runner := &pipeline.Runner{Videos: m.videos, Blobs: m.blobs, Step: step, Scratch: t.TempDir(), Watch: time.Minute, Log: slog.Default()}
+	key := workflow.Key{ID: m.id, Generation: 1, Step: stepMerged}
+	item, err := azq.NewItem(key.Step, string(m.id), key.ItemID(), key.Payload())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return runner.Handle(t.Context(), &azq.RawJob{Item: item, Delivery: azq.Delivery{DequeueCount: 1}})
 }
 
 // A step after ready merges what the chunks' rows say, and its result, which is too large for
 // META, is a file.
 func TestMergeOfManyOutputs(t *testing.T) {
 	t.Parallel()
-	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), azstore.Names{Containers: []string{video.MediaContainer}, Tables: videostore.Tables}); err != nil {
+	m, step := newMerge(t), &merging{of: workflow.MakerOf(workflow.Pictures)}
+	if err := m.run(t, step); err != nil {
 		t.Fatal(err)
 	}
-	videos, blobs := videostore.New(a, noQueues{}), blobstore.New(a)
-	v := video.Video{ID: video.NewID(), Title: "x", State: video.Processing, Generation: 1, CreatedAt: time.Now(), UpdatedAt: time.Now()}
-	if _, err := videos.Create(t.Context(), v); err != nil {
-		t.Fatal(err)
+	if !slices.Equal(step.frames, []int64{60, 30}) {
+		t.Errorf("outputs in the order %v", step.frames)
 	}
-	plan := video.Plan{Generation: 1, FPS: video.Rational{Num: 30, Den: 1}, Chunks: []video.Chunk{{To: 60}, {From: 60, To: 90}}}
-	plan.Promises = workflow.PromisesFor(plan)
-	commit := func(step string, index int, c videostore.Commit) {
-		t.Helper()
-		claim, err := videos.Claim(t.Context(), workflow.Key{ID: v.ID, Generation: 1, Step: step, Index: index}, step, "w", time.Time{})
-		if err != nil {
-			t.Fatalf("%s: %v", step, err)
-		}
-		if err := claim.Commit(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
-	}
-	commit(workflow.StepProbe, 0, videostore.Commit{Plan: &plan})
-	commit(workflow.StepEncode, 1, videostore.Commit{Output: video.ChunkOutput{Frames: 30}})
-	commit(workflow.StepEncode, 0, videostore.Commit{Output: video.ChunkOutput{Frames: 60}})
-	commit(workflow.StepFinish, 0, videostore.Commit{Video: func(v *video.Video) { v.State, v.Serving = video.Ready, 1 }})
-
-	merge := &merging{}
-	runner := &pipeline.Runner{Videos: videos, Blobs: blobs, Step: merge, Scratch: t.TempDir(), Watch: time.Minute, Log: slog.Default()}
-	key := workflow.Key{ID: v.ID, Generation: 1, Step: workflow.StepDigest}
-	item, err := azq.NewItem(key.Step, string(v.ID), key.ItemID(), key.Payload())
-	if err := errors.Join(err, runner.Handle(t.Context(), &azq.RawJob{Item: item, Delivery: azq.Delivery{DequeueCount: 1}})); err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(merge.frames, []int64{60, 30}) {
-		t.Errorf("outputs in the order %v", merge.frames)
-	}
-	rec, err := videos.Get(t.Context(), v.ID)
+	rec, err := m.videos.Get(t.Context(), m.id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,9 +132,36 @@ func TestMergeOfManyOutputs(t *testing.T) {
 	if len(made) != 1 || len(made[0].Files) != 1 || made[0].Facts != nil || !strings.HasSuffix(made[0].Files[0].Blob, "/facts.json") {
 		t.Fatalf("made %+v", made)
 	}
-	data, err := blobs.Get(t.Context(), video.MediaContainer, made[0].Files[0].Blob)
+	data, err := m.blobs.Get(t.Context(), video.MediaContainer, made[0].Files[0].Blob)
 	var facts struct{ Frames []int64 }
 	if err := errors.Join(err, json.Unmarshal(data, &facts)); err != nil || len(facts.Frames) != 400 {
 		t.Errorf("%d frames in the file, %v", len(facts.Frames), err)
+	}
+}
+
+// A step that merges the runs of another step after ready waits for them at no cost of an
+// attempt, and goes without those that fail.
+func TestMergeWaitsForAStepAfterReady(t *testing.T) {
+	t.Parallel()
+	m, step := newMerge(t), &merging{of: stepSpotted}
+	m.commit(t, stepSpotted, 1, videostore.Commit{Output: video.ChunkOutput{Frames: 30}})
+	err := m.run(t, step)
+	if fate, _ := azq.FateOf(err); fate != azq.FateSnoozed {
+		t.Errorf("a run is open: %v, want a snooze", err)
+	}
+	view, err := m.videos.View(t.Context(), m.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waited, _ := view.Find(1, stepMerged, 0)
+	if tries := waited.AllAttempts(); len(tries) != 1 || tries[0].Outcome != videostore.OutcomeReleased {
+		t.Errorf("its row tells of %+v", tries)
+	}
+	failed := workflow.Key{ID: m.id, Generation: 1, Step: stepSpotted}
+	if err := m.videos.FailStep(t.Context(), failed, &video.Failure{Code: video.ProcessingFailed}); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.run(t, step); err != nil || !slices.Equal(step.frames, []int64{-1, 30}) {
+		t.Errorf("a run has failed: %v, %v", step.frames, err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 )
 
@@ -21,6 +22,7 @@ const scratchParent = "CUTROOM_TEST_SCRATCH_PARENT"
 func TestMain(m *testing.M) {
 	parent := os.Getenv(scratchParent)
 	if parent == "" {
+		workflow.Steps = append(workflow.Steps, merged...)
 		azuritetest.Main(m)
 	}
 	s, err := pipeline.MakeScratch(parent)

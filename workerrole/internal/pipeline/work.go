@@ -56,12 +56,21 @@ func (w *Work) claimed(c *videostore.Claim) {
 	w.Log = w.Log.With("attempt", c.Step.Attempts)
 }
 
+// mergePause is how long a step waits that merges what another step after ready has not made yet.
+const mergePause = 3 * time.Second
+
 // Outputs returns what the runs of a step have committed in the generation of w, by index, for a
-// step that merges them: the last one, or one after ready. nil for a run that is not done.
+// step that merges them: the last one, or one after ready. nil for a run that has failed. While
+// runs of another step after ready are open, the error is an azq.Snooze: return it as it is.
 func Outputs[T any](ctx context.Context, w *Work, step string) ([]*T, error) {
 	view, err := w.videos.View(ctx, w.Key.ID)
 	if err != nil {
 		return nil, fmt.Errorf("read what %s made: %w", step, err)
+	}
+	for _, open := range view.OpenOptional() {
+		if open.Step == step && open.Generation == w.Key.Generation {
+			return nil, azq.Snooze(mergePause, fmt.Sprintf("%s has runs that have not ended", step))
+		}
 	}
 	return videostore.OutputsOf[T](view, w.Key.Generation, step)
 }
