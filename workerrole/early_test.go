@@ -164,6 +164,7 @@ const partsOfClip = 24
 // lies. A file that cannot be read early waits for its last byte, and becomes
 // ready too.
 func TestPlayableWhileItUploads(t *testing.T) {
+	earlytest.NeedsEarlyGates(t)
 	t.Parallel()
 	b := newBench(t)
 	stop := b.work(t)
@@ -217,6 +218,7 @@ var everyClip = flag.Bool("every-clip", false, "send every kind of clip in parts
 // is complete, and most that are not remuxed have chunks made of them. What becomes of it has the bytes that it
 // has when the file was complete before.
 func TestEveryClipIsTheSameWhileItUploads(t *testing.T) {
+	earlytest.NeedsEarlyGates(t)
 	t.Parallel()
 	b := newBench(t)
 	stop := b.work(t)

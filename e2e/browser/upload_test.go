@@ -19,6 +19,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/early/earlytest"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -453,6 +454,7 @@ func TestUploadGoesOnInAnotherTab(t *testing.T) {
 // TestPlaysWhileItUploads: storage takes 12 of 16 parts, and then nothing more. The
 // page that sends plays the video, by keyboard, and leads to it, and another tab plays it.
 func TestPlaysWhileItUploads(t *testing.T) {
+	earlytest.NeedsEarlyGates(t)
 	s := stacktest.Start(t, stack.Options{Workers: 1})
 	tab := open(t)
 	visit(t, tab, s.BaseURL()+"/upload")

@@ -48,6 +48,7 @@ func (l *lane) reaches(point string, there func() bool) *earlytest.Sending {
 // and comes back when the upload is complete. What was made before and after is what an
 // upload that nothing disturbed becomes.
 func TestEndedWhileItUploads(t *testing.T) {
+	earlytest.NeedsEarlyGates(t)
 	t.Parallel()
 	for signal, points := range map[string][]string{
 		"kill": whileItUploads("encode/committed", "audio/output"),
@@ -82,6 +83,7 @@ func TestEndedWhileItUploads(t *testing.T) {
 // and is stopped by SIGTERM, and the frozen one wakes. The film is that of an upload that
 // nothing disturbed.
 func TestFrozenWhileItUploads(t *testing.T) {
+	earlytest.NeedsEarlyGates(t)
 	t.Parallel()
 	for _, point := range whileItUploads("encode/output") {
 		t.Run(point, func(t *testing.T) {
@@ -134,6 +136,7 @@ func TestFrozenWhileItUploads(t *testing.T) {
 
 // An upload that is given up leaves nothing of what was made of it.
 func TestAbandonedUploadLeavesNothing(t *testing.T) {
+	earlytest.NeedsEarlyGates(t)
 	t.Parallel()
 	l := newLaneOn(t, world.connection, 6*time.Second, "CUTROOM_ABANDON_AFTER=30s")
 	l.worker("steady")

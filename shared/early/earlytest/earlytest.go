@@ -11,6 +11,7 @@ import (
 	"github.com/cutroom/cutroom/shared/testkit/partstest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 )
 
 // Sending is an upload of which work is begun early.
@@ -49,6 +50,17 @@ func (s *Sending) Arrived() video.Video {
 		}
 		if len(s.Sent) == before {
 			return rec.Video
+		}
+	}
+}
+
+// NeedsEarlyGates skips the test if a declared gate is not Early: nothing is made before the last
+// byte then. No step of ours is a gate, but a fork's may be.
+func NeedsEarlyGates(t testing.TB) {
+	t.Helper()
+	for _, step := range workflow.Steps {
+		if step.Stage == workflow.Gate && !step.Early {
+			t.Skipf("gate %s waits for the whole upload", step.Name)
 		}
 	}
 }
