@@ -64,7 +64,10 @@ func (v View) RequestMissing(key workflow.Key) (asked bool, since time.Time) {
 	case workflow.AfterReady:
 		after = workflow.Last
 	case workflow.Gate, workflow.Part:
-		if !v.cursor[key.Generation].promises(plan, step, key.Index) || v.Video.State == video.AwaitingUpload && step.Stage == workflow.Gate && !step.Early {
+		if v.Video.State == video.AwaitingUpload && step.Stage == workflow.Gate && !step.Early {
+			return false, since
+		}
+		if !v.cursor[key.Generation].promises(plan, step, key.Index) {
 			return false, since
 		}
 		if step.Count == workflow.PerChunk && key.Index >= window {
@@ -183,17 +186,20 @@ func (s *Store) MarkPlayable(ctx context.Context, view View) (Record, error) {
 // passed reports whether all gates are done and the parts, which waited for them, are not
 // promised yet.
 func (v View) passed() bool {
-	plan, r := v.Plans[v.Video.Generation], v.cursor[v.Video.Generation]
-	return r.Held && v.Video.Working() && !slices.ContainsFunc(promisedIn(v.Video, plan, workflow.Gate), func(m OutboxMessage) bool { return !v.ended(m) })
+	gates := promisedIn(v.Video, v.Plans[v.Video.Generation], workflow.Gate)
+	open := slices.DeleteFunc(gates, v.ended)
+	return v.cursor[v.Video.Generation].Held && v.Video.Working() && len(open) == 0
 }
 
 // open promises the parts that waited for the gates. Of two callers, the ETag of the row NEXT
 // picks one.
 func (s *Store) open(ctx context.Context, view View) error {
-	id, plan, r := view.Video.ID, view.Plans[view.Video.Generation], firstPromises(view.Video, view.Plans[view.Video.Generation])
+	id, plan := view.Video.ID, view.Plans[view.Video.Generation]
+	r := firstPromises(view.Video, plan)
 	r.etag = view.cursor[plan.Generation].etag
 	out := outboxRows(ctx, id, promisedSince(view.Video, plan, noPromises, r))
-	_, err := s.videos.Submit(ctx, slices.Concat([]tablestore.Op{unchangedMeta(view.Record), r.replace(id, plan)}, inserted(out)))
+	ops := []tablestore.Op{unchangedMeta(view.Record), r.replace(id, plan)}
+	_, err := s.videos.Submit(ctx, slices.Concat(ops, inserted(out)))
 	if err != nil {
 		return err
 	}
