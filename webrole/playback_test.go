@@ -51,7 +51,10 @@ func makeFixture(t *testing.T, variables map[string]string, headers []string, ed
 	for _, edit := range edits {
 		edit(&f.plan)
 	}
-	f.plan.Promises = slices.DeleteFunc(workflow.PromisesFor(f.plan), func(p video.Promise) bool { return p.After })
+	f.plan.Promises = slices.DeleteFunc(workflow.PromisesFor(f.plan), func(p video.Promise) bool {
+		step, _ := workflow.Find(p.Step)
+		return step.Makes == workflow.Nothing // a fork's gates and parts: nothing ends them here
+	})
 	f.commit(workflow.StepProbe, 0, nil, videostore.Commit{Plan: &f.plan, Video: func(v *video.Video) {
 		v.State, v.DurationSeconds, v.Renditions = video.Processing, 12, f.plan.Renditions
 	}})
