@@ -81,7 +81,7 @@ func queue(ctx context.Context, b *bench) (report.Section, error) {
 	if b.Quick {
 		return s, nil
 	}
-	found, err := goBench(ctx, "./shared/azq", "BenchmarkLeases", "1x")
+	found, err := goBench(ctx, "./shared/azq/histories", "BenchmarkLeases", "1x")
 	if err != nil {
 		return report.Section{}, err
 	}

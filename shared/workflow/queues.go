@@ -99,7 +99,7 @@ func Visibilities(specs []azq.Spec) string {
 // Niceness is how far the programs of a queue's items step back on the processor, as nice(1)
 // counts: not at all for what a viewer waits for, a little for the next chunks, and far for
 // bulk. Further would be too far: a program that hardly runs keeps its slot for long.
-var Niceness = map[string]int{EncodeHigh: 5, EncodeNormal: BulkNice, EncodeLow: BulkNice, Audio: BulkNice}
+var Niceness = map[string]int{EncodeHigh: 3, EncodeNormal: BulkNice, EncodeLow: BulkNice, Audio: BulkNice}
 
 // BulkNice is the niceness of bulk work.
 const BulkNice = 12

@@ -85,7 +85,7 @@ func urgentQueue(urgent string) func(video.Video, video.Plan, int) string {
 // video has no chunk in the bulk either.
 func choosePortionQueue(v video.Video, plan video.Plan, index int) string {
 	lead := index == 0 || len(plan.Sound) == 2
-	if lead && v.Serving == 0 {
+	if lead && v.Serving == 0 && !v.Bulk {
 		return AudioFirst
 	}
 	return Audio

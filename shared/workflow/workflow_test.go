@@ -105,6 +105,7 @@ func TestUrgentQueuesCarryTheFirstParts(t *testing.T) {
 		{"last step", urgentQueue(Finish)(video.Video{}, plan(3), 0), false},
 		{"last step of a channel that sends much", urgentQueue(Finish)(video.Video{Bulk: true}, plan(3), 0), true},
 		{"first portion", choosePortionQueue(video.Video{}, plan(3), 0), false},
+		{"first portion of a channel that sends much", choosePortionQueue(video.Video{Bulk: true}, plan(3), 0), true},
 		{"second portion of three", choosePortionQueue(video.Video{}, plan(3), 1), true},
 		{"second portion of two", choosePortionQueue(video.Video{}, plan(2), 1), false},
 		{"first portion, made again", choosePortionQueue(again, plan(2), 0), true},

@@ -39,7 +39,7 @@ func TestPriorityOfPrograms(t *testing.T) {
 		{workflow.Probe, false, 0},
 		{workflow.Probe, true, workflow.BulkNice},
 		{workflow.EncodeFirst, false, 0},
-		{workflow.EncodeHigh, false, 5},
+		{workflow.EncodeHigh, false, 3},
 		{workflow.EncodeHigh, true, workflow.BulkNice},
 		{workflow.EncodeNormal, false, workflow.BulkNice},
 		{workflow.Finish, true, workflow.BulkNice},
