@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	tooLittle = 32 << 20 // of memory, beside what the worker had before: not enough for an encoder
+	tooLittle = 64 << 20 // of memory, beside what the worker had before: not enough for an encoder
 	enough    = 4 << 30
 )
 
