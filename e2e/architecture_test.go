@@ -206,7 +206,8 @@ func TestArchitectureComesOff(t *testing.T) {
 	}
 }
 
-// without makes an overlay for the go command in which files of the repository are gone.
+// without makes an overlay for the go command in which files of the repository are gone. In a
+// fork they may be gone already: then the tree itself must build.
 func without(t *testing.T, overlay string, files []string) {
 	t.Helper()
 	gone := map[string]string{}
@@ -222,9 +223,6 @@ func without(t *testing.T, overlay string, files []string) {
 			}
 			gone[path] = ""
 		}
-	}
-	if len(gone) == 0 {
-		t.Skip("it has come off")
 	}
 	text, err := json.Marshal(map[string]any{"Replace": gone})
 	if err == nil {

@@ -90,7 +90,7 @@ func TestSyncKeepsNames(t *testing.T) {
 	}
 }
 
-// beginAnew is what somebody does who keeps the files and not the history.
+// beginAnew begins the history anew with the files as they are.
 func beginAnew(t *testing.T, tree string) {
 	if err := os.RemoveAll(filepath.Join(tree, ".git")); err != nil {
 		t.Fatal(err)

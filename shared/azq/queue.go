@@ -138,7 +138,7 @@ func (q *Queue) enqueue(ctx context.Context, to *azqueue.QueueClient, text strin
 	return sent, err
 }
 
-// creating makes what a request finds missing, because somebody has removed it while we run.
+// creating makes what a request finds missing, because an operator removed it while we run.
 func (q *Queue) creating(ctx context.Context, request func() error) error {
 	return q.account.Ensuring(ctx, q.names(), request)
 }
