@@ -13,14 +13,16 @@ import (
 )
 
 // handbookPages are the pages that have the sections of a pattern.
-func handbookPages(t *testing.T) []handbook.Page {
+func handbookPages(t *testing.T) []handbook.Page { return pagesOf(t, handbook.Folder, 29) }
+
+func pagesOf(t *testing.T, folder string, least int) []handbook.Page {
 	t.Helper()
-	all, err := handbook.Pages("..")
+	all, err := handbook.Pages("..", folder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(all) < 29 {
-		t.Fatalf("%d pages of patterns", len(all))
+	if len(all) < least {
+		t.Fatalf("%d pages in %s", len(all), folder)
 	}
 	return all
 }
@@ -78,10 +80,35 @@ func TestDocsScenesAreOnTheirPages(t *testing.T) {
 	}
 }
 
+var steps = regexp.MustCompile(`(?m)^1\. (?s:.)*^2\. (?s:.)*^3\. `)
+
+// Every recipe is a screen in one shape, quotes code that a test runs, and is in the index.
+func TestDocsRecipesHaveOneShape(t *testing.T) {
+	t.Parallel()
+	index := read(t, handbook.Recipes+"/README.md")
+	for _, p := range pagesOf(t, handbook.Recipes, 12) {
+		headings := regexp.MustCompile(`(?m)^## .*`).FindAllString(p.Text, -1)
+		if got := strings.Join(headings, ", "); got != "## The way, ## The code, ## What goes wrong, ## In this repository" {
+			t.Errorf("%s has the sections %s", p.Path(), got)
+		}
+		if way, _ := p.Section("The way"); !steps.MatchString(way) {
+			t.Errorf("%s: the way has no three steps", p.Path())
+		}
+		code, _ := p.Section("The code")
+		if !strings.HasPrefix(code, "<!-- snippet: examples/recipes/") || strings.Count(code, "\n") > 45 {
+			t.Errorf("%s: its code is none of examples/recipes, or long: %d lines", p.Path(), strings.Count(code, "\n"))
+		}
+		prose := len(strings.Fields(p.Text)) - len(strings.Fields(code))
+		if prose > 150 || !strings.Contains(index, "]("+p.Name+".md)") {
+			t.Errorf("%s has %d words beside its code, at most 150, or README.md does not name it", p.Path(), prose)
+		}
+	}
+}
+
 // Code that pages quote is what the sources say.
 func TestDocsSnippetsAreTheSource(t *testing.T) {
 	t.Parallel()
-	for _, p := range handbookPages(t) {
+	for _, p := range append(handbookPages(t), pagesOf(t, handbook.Recipes, 12)...) {
 		text, err := handbook.Quoting("..", p.Text)
 		if err != nil {
 			t.Errorf("%s: %v", p.Path(), err)

@@ -203,7 +203,7 @@ func TestEveryPageEverywhere(t *testing.T) {
 	}
 	// The pages of patterns are made by one program: axe looks at two above and at a fourth of
 	// the others.
-	patterns, err := handbook.Pages(root)
+	patterns, err := handbook.Pages(root, handbook.Folder)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,12 @@ import (
 	"strings"
 )
 
-// Folder is where the pages are, below the root of the repository.
-const Folder = "docs/patterns"
+// Folder is where the pages of patterns are, below the root of the repository, and Recipes
+// those of recipes.
+const (
+	Folder  = "docs/patterns"
+	Recipes = "docs/recipes"
+)
 
 // Sections are the headings of a pattern's page, in this order. A page may have others
 // between them.
@@ -20,15 +24,16 @@ var Sections = []string{
 	"When not to use it", "Elsewhere", "What it costs", "Related", "Exercise",
 }
 
-// Page is the page of a pattern.
+// Page is the page of a pattern or of a recipe.
 type Page struct {
-	Name string // of the file, without .md
-	Text string // Markdown, with "\n" at the ends of lines
+	Folder string
+	Name   string // of the file, without .md
+	Text   string // Markdown, with "\n" at the ends of lines
 }
 
-// Pages reads the pages of all patterns, by name.
-func Pages(root string) ([]Page, error) {
-	files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(Folder), "*.md"))
+// Pages reads the pages of a folder, by name, without its README.
+func Pages(root, folder string) ([]Page, error) {
+	files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(folder), "*.md"))
 	if err != nil {
 		return nil, fmt.Errorf("read pages: %w", err)
 	}
@@ -42,13 +47,13 @@ func Pages(root string) ([]Page, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read pages: %w", err)
 		}
-		pages = append(pages, Page{Name: name, Text: string(text)})
+		pages = append(pages, Page{Folder: folder, Name: name, Text: string(text)})
 	}
 	return pages, nil
 }
 
 // Path is the page's file, below the root of the repository.
-func (p Page) Path() string { return path.Join(Folder, p.Name+".md") }
+func (p Page) Path() string { return path.Join(p.Folder, p.Name+".md") }
 
 // Section returns what is below a heading of the second level, and whether it is there.
 func (p Page) Section(heading string) (string, bool) {
@@ -63,7 +68,7 @@ var fence = regexp.MustCompile("(?m)^```mermaid\n((?s:.*?))^```$")
 func (p Page) Diagrams() []Diagram {
 	var all []Diagram
 	for i, match := range fence.FindAllStringSubmatch(p.Text, -1) {
-		all = append(all, Diagram{File: fmt.Sprintf("%s/%s-%d.svg", Folder, p.Name, i+1), Source: match[1]})
+		all = append(all, Diagram{File: fmt.Sprintf("%s/%s-%d.svg", p.Folder, p.Name, i+1), Source: match[1]})
 	}
 	return all
 }

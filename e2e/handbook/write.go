@@ -2,19 +2,22 @@ package handbook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // Write brings the quoted code and the drawings up to date.
 func Write(ctx context.Context, root string) error {
-	pages, err := Pages(root)
-	if err != nil {
+	patterns, err := Pages(root, Folder)
+	recipes, recipesErr := Pages(root, Recipes)
+	if err := errors.Join(err, recipesErr); err != nil {
 		return err
 	}
 	var diagrams []Diagram
-	for _, p := range pages {
+	for _, p := range slices.Concat(patterns, recipes) {
 		text, err := Quoting(root, p.Text)
 		if err != nil {
 			return fmt.Errorf("page %s: %w", p.Name, err)

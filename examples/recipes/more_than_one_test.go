@@ -1,0 +1,67 @@
+package recipes
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+)
+
+// Clicks are many in one message.
+type Clicks struct{ Visitors []string }
+
+func (Clicks) Kind() string { return "clicks" }
+
+// A hundred clicks are twenty messages in four queues, and rows in four partitions.
+func Example_moreThanOne() {
+	ctx, account := context.Background(), azuritetest.Example()
+	table := openTable(account, "clicks")
+	// snippet: more-than-one
+	const parts = 4 // the peak a second ÷ 1,000, and one more
+	client := azq.Open(account, azq.Options{
+		Queues: []azq.Spec{{Name: "clicks", Laned: true}}, Lanes: parts, Log: quiet,
+	})
+	azq.Handle(client, func(ctx context.Context, job *azq.Job[Clicks]) error {
+		var rows []tablestore.Op
+		for _, visitor := range job.Data.Visitors {
+			partition := tablestore.Join("home", fmt.Sprint(tablestore.Shard(visitor, parts)))
+			row := tablestore.Entity{PartitionKey: partition, RowKey: visitor}
+			rows = append(rows, tablestore.Op{Kind: tablestore.OpUpsert, Entity: row})
+		}
+		return table.SubmitAll(ctx, rows) // up to 100 rows of a partition in a transaction
+	})
+	send := func(n int, visitors []string) error { // many in a message, queues in turn
+		_, err := client.Send(ctx, Clicks{visitors}, azq.InQueue(azq.LaneName("clicks", n%parts)))
+		return err
+	}
+	// end snippet
+	var visitors []string
+	for n := range 100 {
+		visitors = append(visitors, fmt.Sprintf("visitor %03d", n))
+	}
+	n := 0
+	for some := range slices.Chunk(visitors, 5) {
+		check(send(n, some))
+		n++
+	}
+	work(client)
+	for _, q := range client.Stats().Queues {
+		fmt.Println(q.Queue, q.Completed)
+	}
+	partitions, rows := map[string]bool{}, 0
+	for row, err := range table.Query(ctx, tablestore.Query{}) {
+		check(err)
+		partitions[row.PartitionKey] = true
+		rows++
+	}
+	fmt.Println(rows, "rows in", len(partitions), "partitions")
+	// Output:
+	// clicks 5
+	// clicks-1 5
+	// clicks-2 5
+	// clicks-3 5
+	// 100 rows in 4 partitions
+}
