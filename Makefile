@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help differential demo register up down check test test-all test-partitions lint fmt generate bench burst partition-stress soak soak-mutations mutations fuzz docs-check build images test-deploy scene scenario bootstrap fork sync clean
+.PHONY: help differential demo register up down check test test-all test-partitions lint fmt generate bench burst partition-stress soak soak-mutations exercise mutations fuzz docs-check build images test-deploy scene scenario bootstrap fork sync clean
 
 MODULES := ./shared/... ./shared/azq/... ./shared/azq/cmd/azq/... ./shared/azstore/... ./webrole/... ./workerrole/... ./e2e/... ./examples/...
 export TESTFLAGS
@@ -52,10 +52,9 @@ test-partitions: ## tests of shared, both roles and crashes, with tables behind 
 	@scripts/bootstrap test
 	@scripts/gorun emulator -partitions go test -count=1 -p 1 -timeout 30m -skip '^($(COUNTING)|TestBurstWithoutWorkers)$$' $(TESTFLAGS) ./shared/... ./shared/azq/... ./shared/azstore/... ./webrole/... ./workerrole/... ./e2e/crash
 
-N ?= 200
-differential: ## N films as people have them, drawn anew: does what comes out have what one pass of ffmpeg shows? SEED=S for those from a seed on
+differential: ## N films (200) as people have them, drawn anew: does what comes out have what one pass of ffmpeg shows? SEED=S for those from a seed on
 	@scripts/bootstrap test
-	go test -count=1 -timeout 0 -parallel 4 ./e2e/differential $(TESTFLAGS) -args -films $(N) -seed $(SEED)
+	go test -count=1 -timeout 0 -parallel 4 ./e2e/differential $(TESTFLAGS) -args -films $(or $(N),200) -seed $(SEED)
 
 lint: ## gofmt, go vet, staticcheck, import directions, go.mod without go.work
 	@scripts/lint
@@ -93,6 +92,11 @@ soak: ## load and faults for SOAKTIME (default 30m), drawn from SEED; then a che
 soak-mutations: ## build the roles with five mistakes, one by one, and tell which of them a soak of two minutes finds
 	@scripts/bootstrap run
 	@go test -tags mutations -count=1 -timeout 0 -v -run '^TestSoakFindsMistakes$$' ./e2e/soak -args -time 2m -seed 1 -settle 90s
+
+export CHECK
+exercise: ## twelve exercises with a guard missing: the list; N=3 begins one in a clone; N=3 CHECK=1 says green, or the next hint
+	@scripts/bootstrap run
+	@scripts/gorun exercise
 
 export RUN
 mutations: ## make the mistakes of e2e/mutations one by one, and tell whether the tests find them; RUN=regexp chooses some

@@ -11,6 +11,8 @@
 //	media.txt    what is asked of ffmpeg, and what it made
 //	web.txt      requests, and the board
 //
+// exercises.txt has twelve more, for people to mend: see [Exercise].
+//
 // parse.go says how the lists are written.
 package mutations
 
@@ -51,7 +53,11 @@ type Mutation struct {
 	Env []string
 	// Soak are parts of findings, one of which a soak must report. Empty: no soak is asked.
 	Soak []string
+
+	notes []note
 }
+
+type note struct{ field, text string }
 
 // Overlay writes the files as the mistake leaves them into dir, which must exist, and
 // returns the path of the list that go's -overlay wants.
@@ -113,9 +119,18 @@ func (m Mutation) Run(ctx context.Context) (found bool, said string, err error) 
 	if err != nil {
 		return false, "", err
 	}
+	green, said, err := m.test(ctx, root, environ(" -overlay="+overlay))
+	// A panic ends the whole process.
+	ended := strings.Contains(said, "--- FAIL: "+m.Test+" ") || strings.Contains(said, "panic: "+m.Says)
+	return !green && err == nil && ended && strings.Contains(said, m.Says), said, err
+}
+
+// test runs the test on the sources in root. An error when they do not build, or have no such
+// test.
+func (m Mutation) test(ctx context.Context, root string, env []string) (green bool, said string, err error) {
 	// Without vet, which knows nothing that the test does not and takes seconds.
 	test := exec.CommandContext(ctx, "go", "test", "-count=1", "-vet=off", "-run", only(m.Test), m.Package)
-	test.Dir, test.Env = root, append(environ(overlay), m.Env...)
+	test.Dir, test.Env = root, append(env, m.Env...)
 	var out bytes.Buffer
 	test.Stdout, test.Stderr = &out, &out
 	test.WaitDelay = time.Minute // what the test has started may have its output open
@@ -127,12 +142,15 @@ func (m Mutation) Run(ctx context.Context) (found bool, said string, err error) 
 	case failed != nil && !errors.As(failed, new(*exec.ExitError)):
 		return false, said, fmt.Errorf("mutation %q: run the test: %w", m.Name, failed)
 	case strings.Contains(said, "[build failed]") || strings.Contains(said, "[setup failed]"):
-		return false, said, fmt.Errorf("mutation %q does not build\n%s", m.Name, said)
+		return false, said, fmt.Errorf("mutation %q: %w\n%s", m.Name, ErrBuild, said)
+	case strings.Contains(said, "[no tests to run]"):
+		return false, said, fmt.Errorf("mutation %q: there is no %s", m.Name, m.Test)
 	}
-	ended := strings.Contains(said, "--- FAIL: "+m.Test+" ") || strings.Contains(said, "panic: "+m.Says) // which ends the whole process
-	found = failed != nil && ended && strings.Contains(said, m.Says)
-	return found, said, nil
+	return failed == nil, said, nil
 }
+
+// ErrBuild says that sources do not build.
+var ErrBuild = errors.New("the sources do not build")
 
 // only is the pattern of -run for one test, or for one of its subtests.
 func only(test string) string {
@@ -146,12 +164,12 @@ func only(test string) string {
 // builtRoles is stacktest.BinVariable, whose package no program may contain.
 const builtRoles = "CUTROOM_TEST_BIN"
 
-// environ is ours with the overlay, which the go of a test that builds the roles must know,
-// too. So it must build them: none that are built already.
-func environ(overlay string) []string {
+// environ is ours with more flags, such as the overlay, which the go of a test that builds the
+// roles must know, too. So it must build them: none that are built already.
+func environ(flags string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, builtRoles+"=") || strings.HasPrefix(v, "GOFLAGS=")
 	})
 	// A property that fails would else leave a file among the sources.
-	return append(env, "RAPID_NOFAILFILE=1", strings.TrimSpace("GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlay))
+	return append(env, "RAPID_NOFAILFILE=1", strings.TrimSpace("GOFLAGS="+os.Getenv("GOFLAGS")+flags))
 }

@@ -23,6 +23,9 @@ func TestMutationsFollowTheCode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, e := range exercises(t) {
+		all = append(all, e.Mutation)
+	}
 	for _, m := range all {
 		if m.Name == "" || m.Says == "" || len(m.Edits) == 0 || names[m.Name] {
 			t.Errorf("%q needs a name of its own, edits, and what the test says", m.Name)
@@ -62,7 +65,7 @@ func TestRolesAreBuiltWithTheMistake(t *testing.T) {
 	t.Setenv(stacktest.BinVariable, "somewhere")
 	t.Setenv("GOFLAGS", "-buildvcs=false")
 	flags := ""
-	for _, v := range environ("/overlay.json") {
+	for _, v := range environ(" -overlay=/overlay.json") {
 		if strings.HasPrefix(v, stacktest.BinVariable+"=") {
 			t.Errorf("the test would be given %s", v)
 		}

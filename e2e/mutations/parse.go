@@ -3,6 +3,7 @@ package mutations
 import (
 	"embed"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -11,7 +12,8 @@ var lists embed.FS
 
 // All reads the lists. In them "# NAME" begins a mutation; "test", "says", "env" and "soak"
 // are its fields; "file PATH" begins an edit, whose text is behind "-" at the beginning of
-// each line and whose replacement behind "+"; ";" begins a comment.
+// each line and whose replacement behind "+"; ";" begins a comment. exercises.txt has notes
+// besides, each a field whose text goes on in lines that begin with two spaces.
 func All() (all []Mutation, _ error) {
 	for _, name := range []string{"storage.txt", "runtime.txt", "worker.txt", "media.txt", "web.txt"} {
 		text, err := lists.ReadFile(name)
@@ -27,7 +29,8 @@ func All() (all []Mutation, _ error) {
 	return all, nil
 }
 
-func parse(text string) (list []Mutation, _ error) {
+// parse reads a list in which mutations may have notes of these names.
+func parse(text string, notes ...string) (list []Mutation, _ error) {
 	for n, line := range strings.Split(text, "\n") {
 		if line == "" || strings.HasPrefix(line, ";") {
 			continue
@@ -36,7 +39,7 @@ func parse(text string) (list []Mutation, _ error) {
 			list = append(list, Mutation{Name: name})
 			continue
 		}
-		if len(list) == 0 || !list[len(list)-1].add(line) {
+		if len(list) == 0 || !list[len(list)-1].add(line, notes) {
 			return nil, fmt.Errorf("line %d: %q does not fit", n+1, line)
 		}
 	}
@@ -44,7 +47,7 @@ func parse(text string) (list []Mutation, _ error) {
 }
 
 // add reads one line of a mutation, and reports whether it fits.
-func (m *Mutation) add(line string) bool {
+func (m *Mutation) add(line string, notes []string) bool {
 	if sign := line[0]; sign == '-' || sign == '+' {
 		if len(m.Edits) == 0 {
 			return false
@@ -60,7 +63,15 @@ func (m *Mutation) add(line string) bool {
 		*to += line[1:]
 		return true
 	}
+	if more, goesOn := strings.CutPrefix(line, "  "); goesOn && len(m.notes) > 0 {
+		m.notes[len(m.notes)-1].text += " " + more
+		return true
+	}
 	field, value, _ := strings.Cut(line, " ")
+	if slices.Contains(notes, field) {
+		m.notes = append(m.notes, note{field, value})
+		return true
+	}
 	switch field {
 	case "test":
 		m.Package, m.Test, _ = strings.Cut(value, " ")

@@ -114,6 +114,32 @@ func TestTroubleStopsReceivingAndCostsNothing(t *testing.T) {
 	wantNoPoison(t, qs)
 }
 
+// Three troubles in a row open the breaker, and what is done in between ends a row.
+func TestThirdTroubleInARowOpensTheBreaker(t *testing.T) {
+	t.Parallel()
+	qs := azqtest.Open(t, azuritetest.Account(t), oneQueue(30*time.Second))
+	full := func(context.Context) error { return syscall.ENOSPC }
+	var tries atomic.Int64
+	h := azqtest.Recorder{Next: func(ctx context.Context, _ *azq.RawJob) error {
+		if tries.Add(1) == 3 {
+			return nil
+		}
+		return full(ctx)
+	}}
+	c, _ := run(t, qs, &h, quick, probing(azq.Disk, full), func(o *azq.Options) { o.OpensAfter, o.Pools = 3, map[string]int{light: 1} })
+	send(t, qs, jobs, ids("i", 9)...)
+	eventually(t, func() error {
+		n, b := tries.Load(), breakerOf(c, azq.Disk)
+		if n > 6 || n < 6 && b.State == azq.BreakerOpen {
+			t.Fatalf("after %d tries, of which the third was well, the breaker is %s; want it open after the sixth", n, b.State)
+		}
+		if b.State != azq.BreakerOpen {
+			return fmt.Errorf("%d tries", n)
+		}
+		return nil
+	})
+}
+
 // A dependency without a probe is tried with one item at a time.
 func TestHalfOpenReceivesOneItem(t *testing.T) {
 	t.Parallel()

@@ -376,6 +376,30 @@ func TestWorkThatMovesKeepsItsLease(t *testing.T) {
 	}
 }
 
+// Q16c: work that moves may take longer than the visibility.
+func TestWorkLongerThanItsVisibility(t *testing.T) {
+	t.Parallel()
+	const visibility = 2 * time.Second
+	qs := azqtest.Open(t, azuritetest.Account(t), oneQueue(visibility))
+	h := azqtest.Recorder{Next: func(ctx context.Context, job *azq.RawJob) error {
+		for began := time.Now(); time.Since(began) < visibility+visibility/4; time.Sleep(20 * time.Millisecond) {
+			job.Progress()
+			if ctx.Err() != nil {
+				t.Errorf("the work was stopped after %v: %v", time.Since(began).Round(100*time.Millisecond), context.Cause(ctx))
+				return nil
+			}
+		}
+		return nil
+	}}
+	_, drain := run(t, qs, &h)
+	send(t, qs, jobs, "x")
+	azqtest.WaitEmpty(t, qs.Queue(jobs))
+	drain()
+	if n := len(h.IDs()); n != 1 {
+		t.Errorf("the item was delivered %d times", n)
+	}
+}
+
 // A handler that hangs is stopped and the attempt counts.
 func TestStalledWorkIsStopped(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cutroom/cutroom/e2e/stack"
+)
+
+// An exercise from its list to green: three hints, then the diff, and a mend in other words
+// than ours.
+func TestOneExercise(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("-short: makes a clone and runs go test")
+	}
+	root, err := stack.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := filepath.Join(root, ".run")
+	if err := os.MkdirAll(run, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	clones, err := os.MkdirTemp(run, "exercises-") // below the root, where the emulator is found
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(clones); err != nil {
+			t.Error(err)
+		}
+	})
+	do := func(n string, check bool, fails string, want ...string) {
+		t.Helper()
+		var out strings.Builder
+		err := desk{root, clones, &out}.run(t.Context(), n, check)
+		if fails == "" && err != nil || fails != "" && (err == nil || !strings.Contains(err.Error(), fails)) {
+			t.Fatalf("N=%s: %v, want %q; it said\n%s", n, err, fails, out.String())
+		}
+		for _, part := range want {
+			if !strings.Contains(out.String(), part) {
+				t.Errorf("N=%s does not say %q:\n%s", n, part, out.String())
+			}
+		}
+	}
+	do("13", false, "from 1 to 12")
+	do("7", true, "not begun")
+	do("", false, "", " 1  new ", " 7  new ", "12  new ")
+	do("7", false, "", "Exercise 7 of 12", "bib 1234 before bib 2", "make exercise N=7 CHECK=1")
+	clone := filepath.Join(clones, "exercise-7")
+	commits, err := exec.Command("git", "-C", clone, "log", "--format=%s").Output()
+	if err != nil || string(commits) != "Exercise\n" {
+		t.Errorf("the history of the clone is %q, %v", commits, err)
+	}
+	if _, err := os.Stat(filepath.Join(clone, "e2e/mutations")); err == nil {
+		t.Error("the clone has the answers")
+	}
+
+	do("7", true, "red", "--- FAIL: TestThePapersExample", "Hint 1 of 3")
+	source := filepath.Join(clone, "shared/registrations/registration.go")
+	text, err := os.ReadFile(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(mend string) {
+		t.Helper()
+		const broken = "func pad(n, _ int) string { return strconv.Itoa(n) }"
+		if err := os.WriteFile(source, []byte(strings.Replace(string(text), broken, mend, 1)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("func pad(n, width int) string { return unknown(n) }")
+	do("7", true, "do not build", "")
+	write(`func pad(n, width int) string { return fmt.Sprintf("%d", n) }`)
+	do("7", true, "red", "Hint 2 of 3")
+	do("", false, "", " 7  begun")
+	do("7", true, "red", "Hint 3 of 3")
+	do("7", true, "red", "No hint is left", "+func pad(n, width int) string { return tablestore.Pad(")
+	write(`func pad(n, width int) string { return fmt.Sprintf("%0*d", width, n) }`)
+	do("7", true, "", "is green, with 3 hints")
+	do("", false, "", " 7  green")
+}
