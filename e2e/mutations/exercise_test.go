@@ -39,26 +39,3 @@ func TestExercisesAreWhole(t *testing.T) {
 		}
 	}
 }
-
-// Without the guard the check of an exercise is red, and with it green.
-func TestExercisesAreRedAndGreen(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("-short: runs go test")
-	}
-	root, err := stack.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range exercises(t) {
-		t.Run(e.Test, func(t *testing.T) {
-			t.Parallel()
-			if found, said, err := e.Run(t.Context()); !found || err != nil {
-				t.Errorf("%d %s is not red with %q: %v\n%s", e.Number, e.Name, e.Says, err, said)
-			}
-			if green, said, err := e.Check(t.Context(), root); !green || err != nil {
-				t.Errorf("%d %s is not green: %v\n%s", e.Number, e.Name, err, said)
-			}
-		})
-	}
-}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cutroom/cutroom/e2e/mutations"
 	"github.com/cutroom/cutroom/e2e/stack"
 )
 
@@ -83,4 +84,31 @@ func TestOneExercise(t *testing.T) {
 	write(`func pad(n, width int) string { return fmt.Sprintf("%0*d", width, n) }`)
 	do("7", true, "", "is green, with 3 hints")
 	do("", false, "", " 7  green")
+}
+
+// Without the guard the check of an exercise is red, and with it green.
+func TestExercisesAreRedAndGreen(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("-short: runs go test")
+	}
+	root, err := stack.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := mutations.Exercises()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range all {
+		t.Run(e.Test, func(t *testing.T) {
+			t.Parallel()
+			if found, said, err := e.Run(t.Context()); !found || err != nil {
+				t.Errorf("%d %s is not red with %q: %v\n%s", e.Number, e.Name, e.Says, err, said)
+			}
+			if green, said, err := e.Check(t.Context(), root); !green || err != nil {
+				t.Errorf("%d %s is not green: %v\n%s", e.Number, e.Name, err, said)
+			}
+		})
+	}
 }
