@@ -93,7 +93,10 @@ func TestArchitectureImportsPointOneWay(t *testing.T) {
 		{"early work can be left out: only the mains register it", "webrole/internal", "", tree("shared/early")},
 		{"early work can be left out: only the mains register it", "workerrole/internal", "", tree("shared/early")},
 		{"only one package drives ffmpeg", "", "workerrole/internal/ffmpeg", module("github.com/u2takey/ffmpeg-go")},
-		{"only one package knows about credentials", "", "shared/azstore", module("github.com/Azure/azure-sdk-for-go/sdk/azidentity")},
+		{
+			"only one package knows about credentials", "", "shared/azstore",
+			module("github.com/Azure/azure-sdk-for-go/sdk/azidentity"),
+		},
 	}
 	for _, p := range goList(t) {
 		for _, rule := range rules {
@@ -187,8 +190,10 @@ func TestArchitectureComesOff(t *testing.T) {
 	lab := []string{"e2e/lab/*", "e2e/cmd/*/lab*", "e2e/bench/burst*", "e2e/cmd/burst/*", "e2e/browser/lab_test.go", "e2e/browser/scene_test.go"}
 	all, commands := []string{"./..."}, []string{"./cmd/..."}
 	for what, c := range map[string]struct{ files, build []string }{
-		"the lab":                {lab, all},
-		"all scenes":             {[]string{"e2e/scenes/*", "e2e/cmd/scene/*", "e2e/lab/scenes*", "e2e/browser/scene_test.go"}, all},
+		"the lab": {lab, all},
+		"all scenes": {
+			[]string{"e2e/scenes/*", "e2e/cmd/scene/*", "e2e/lab/scenes*", "e2e/browser/scene_test.go"}, all,
+		},
 		"the lab and scenes":     {append([]string{"e2e/scenes/*", "e2e/cmd/scene/*"}, lab...), all},
 		"the scene of races":     {[]string{"e2e/scenes/race.go", "shared/registrations/*"}, commands},
 		"the scenes of search":   {[]string{"e2e/scenes/index.go", "e2e/scenes/film.go"}, commands},
@@ -309,7 +314,7 @@ func stepNamed(n ast.Node) string {
 		}
 	case *ast.BasicLit:
 		if text, err := strconv.Unquote(n.Value); err == nil {
-			if _, declared := workflow.Find(text); declared {
+			if _, declared := workflow.Declaration.Find(text); declared {
 				return text
 			}
 		}

@@ -257,7 +257,7 @@ var versionTag = regexp.MustCompile(`/v[0-9.]+$`)
 var sourcePath = regexp.MustCompile(`^(?:shared|webrole|workerrole|e2e|deploy|docs|scripts)/[A-Za-z0-9_./-]*[A-Za-z0-9_/-]$`)
 
 // Every file or folder of the repository that the documentation names exists. A
-// path may be written with a final slash, or with a symbol: `shared/video.ID`.
+// path may be written with a final slash, or with a symbol: `shared/engine.ID`.
 func TestDocsPathsExist(t *testing.T) {
 	t.Parallel()
 	for path, p := range pages(t) {

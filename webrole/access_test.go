@@ -15,8 +15,8 @@ import (
 
 	"github.com/cutroom/cutroom/shared/apikeys"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
@@ -199,14 +199,14 @@ func TestMatrix(t *testing.T) {
 		videos[v] = c.announce(owner, v)
 	}
 	videos[membersOnly] = c.announce(owner, video.Public)
-	_, err := c.videos.Change(t.Context(), video.ID(videos[membersOnly]), "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
+	_, err := c.videos.Change(t.Context(), engine.ID(videos[membersOnly]), "", func(v *video.Video) ([]engine.OutboxMessage, error) {
 		v.Visibility = membersOnly
 		return nil, nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	unknown := string(video.NewID())
+	unknown := string(engine.NewID())
 	seen := map[string]bool{}
 	var asking errgroup.Group
 	asking.SetLimit(4)
@@ -383,7 +383,10 @@ func TestStrangersSeeNothing(t *testing.T) {
 		{"GET", path + "/upload", nil, nil, 200},
 		{"POST", path + "/upload", `{"sizeBytes":100}`, nil, 200},
 		{"PUT", path + "/content", movie(100), nil, 202},
-		{"POST", path + "/captions/en", []byte("WEBVTT\n\n00:00.000 --> 00:01.000\nHello\n"), []string{"Content-Type", "text/vtt"}, 202},
+		{
+			"POST", path + "/captions/en", []byte("WEBVTT\n\n00:00.000 --> 00:01.000\nHello\n"),
+			[]string{"Content-Type", "text/vtt"}, 202,
+		},
 		{"GET", path + "/captions", nil, nil, 200},
 		{"DELETE", path + "/captions/en", nil, nil, 204},
 		{"GET", path + "/steps", nil, nil, 200},
@@ -488,9 +491,9 @@ func TestOpenOnLoopback(t *testing.T) {
 		s.call(http.MethodGet, "/videos/"+v.Id, nil, "Authorization", header).want(t, http.StatusOK, "")
 		s.call(http.MethodGet, "/ops/keys", nil, "Authorization", header).want(t, http.StatusOK, "")
 	}
-	rec, err := s.videos.Get(t.Context(), video.ID(v.Id))
-	if err != nil || rec.Video.Owner != video.LocalOwner {
-		t.Errorf("owner %q, %v", rec.Video.Owner, err)
+	rec, err := s.videos.Get(t.Context(), engine.ID(v.Id))
+	if err != nil || rec.Subject.Owner != video.LocalOwner {
+		t.Errorf("owner %q, %v", rec.Subject.Owner, err)
 	}
 	if page := string(s.get("/upload").body); !strings.Contains(page, "There is no sign-in here") {
 		t.Error("the page does not say that there is no sign-in")
@@ -508,7 +511,7 @@ func TestWorkersAreForOwners(t *testing.T) {
 	c := openCommunity(t, nil)
 	id := c.announce(owner, video.Public)
 	c.as(owner, "PUT", "/api/v1/videos/"+id+"/content", movie(100)).want(t, 202, "")
-	if _, err := c.videos.Claim(t.Context(), workflow.Key{ID: video.ID(id), Generation: 1, Step: workflow.StepProbe}, "message", "host-of-ours-7", time.Time{}); err != nil {
+	if _, err := c.videos.Claim(t.Context(), engine.Key{ID: engine.ID(id), Generation: 1, Step: workflow.StepProbe}, "message", "host-of-ours-7", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	for who, told := range map[string]bool{owner: true, operator: true, stranger: false, visitor: false} {
@@ -536,15 +539,15 @@ func TestErrorsInsideAreForOperators(t *testing.T) {
 		told  string
 	}{
 		{errors.New(inside), "retrying"},
-		{video.Fail(video.CorruptMedia, "The sound cannot be decoded."), "corrupt_media: The sound cannot be decoded."},
+		{engine.Fail(video.CorruptMedia, "The sound cannot be decoded."), "corrupt_media: The sound cannot be decoded."},
 	} {
 		id := c.announce(owner, video.Public)
 		c.as(owner, "PUT", "/api/v1/videos/"+id+"/content", movie(100)).want(t, 202, "")
-		claim, err := c.videos.Claim(t.Context(), workflow.Key{ID: video.ID(id), Generation: 1, Step: workflow.StepProbe}, "message", "worker-1", time.Time{})
+		claim, err := c.videos.Claim(t.Context(), engine.Key{ID: engine.ID(id), Generation: 1, Step: workflow.StepProbe}, "message", "worker-1", time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := claim.GiveBack(t.Context(), videostore.OutcomeReleased, failed.cause); err != nil {
+		if err := claim.GiveBack(t.Context(), engine.OutcomeReleased, failed.cause); err != nil {
 			t.Fatal(err)
 		}
 		for _, path := range []string{"/steps", "/journey"} {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cutroom/cutroom/shared/audit"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
@@ -122,8 +123,8 @@ func TestNothingWithoutATrace(t *testing.T) {
 		t.Errorf("deleted without a trace: %d %s", a.StatusCode, a.body)
 	}
 	c.as(owner, "GET", "/api/v1/videos/"+id, nil).want(t, 200, "")
-	rec, err := c.videos.Get(t.Context(), video.ID(id))
-	if err != nil || rec.Video.State != video.AwaitingUpload {
-		t.Errorf("state %s, %v", rec.Video.State, err)
+	rec, err := c.videos.Get(t.Context(), engine.ID(id))
+	if err != nil || rec.Subject.State != engine.AwaitingUpload {
+		t.Errorf("state %s, %v", rec.Subject.State, err)
 	}
 }

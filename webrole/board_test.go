@@ -18,7 +18,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
-	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/api"
@@ -229,10 +229,14 @@ func TestBoardSaysThatABreakerIsOpen(t *testing.T) {
 	}
 	const reason, state, well = "503 <ServerBusy>", "<td>trouble with blob: 503 &lt;ServerBusy&gt;</td>", "<td>working</td>"
 	since, trouble := time.Now().UTC().Truncate(time.Second), "trouble with blob: "+reason
-	beat(workers.Worker{Name: "sick", Trouble: trouble, Breakers: []azq.BreakerStats{{Dependency: "blob", State: "open", Since: since, Reason: reason}}})
+	beat(workers.Worker{Name: "sick", Trouble: trouble, Breakers: []azq.BreakerStats{{
+		Dependency: "blob", State: "open", Since: since, Reason: reason,
+	}}})
 	l.sees("the open breaker", func(l *looker) bool {
 		w := l.workers["sick"]
-		return cmp.Equal(w.Breakers, []api.BoardBreaker{{Dependency: "blob", State: "open", Since: since, Reason: reason}}) && w.Trouble == trouble
+		return cmp.Equal(w.Breakers, []api.BoardBreaker{{
+			Dependency: "blob", State: "open", Since: since, Reason: reason,
+		}}) && w.Trouble == trouble
 	})
 	tables(state, well)
 
@@ -252,7 +256,7 @@ func TestBoardHasOneReader(t *testing.T) {
 	tap := azuritetest.NewTap(t)
 	s := startOps(t, map[string]string{"AZURE_STORAGE_CONNECTION_STRING": tap.ConnectionString()})
 	for _, spec := range s.queues.Specs() { // every lane is busy: the dearest board
-		item, err := azq.NewItem(spec.Kinds[0], string(video.NewID()), spec.Name, nil)
+		item, err := azq.NewItem(spec.Kinds[0], string(engine.NewID()), spec.Name, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
@@ -137,7 +138,7 @@ func TestCaptionsThatAreNotTaken(t *testing.T) {
 	}
 	claim, err := f.videos.Claim(t.Context(), key, "message", "worker-1", time.Time{})
 	if err == nil {
-		err = claim.Fail(t.Context(), &video.Failure{Code: video.InvalidCaptions, Detail: "no cues"})
+		err = claim.Fail(t.Context(), &engine.Failure{Code: video.InvalidCaptions, Detail: "no cues"})
 	}
 	if err != nil {
 		t.Fatal(err)

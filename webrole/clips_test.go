@@ -11,8 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
@@ -136,13 +138,13 @@ func TestClipThatFailed(t *testing.T) {
 	body := map[string]any{"startSeconds": 0, "durationSeconds": 1}
 	clip := decode[api.Clip](t, f.call(http.MethodPost, f.clips(), body), http.StatusAccepted)
 	f.work(clip, func(c *videostore.Claim) error {
-		return c.Fail(t.Context(), &video.Failure{Code: video.ProcessingFailed, Detail: "no"})
+		return c.Fail(t.Context(), &engine.Failure{Code: engine.ProcessingFailed, Detail: "no"})
 	})
 	failed := decode[api.Clip](t, f.call(http.MethodGet, f.clips()+"/"+clip.Id, nil), http.StatusOK)
 	if failed.State != api.ClipFailed || failed.Error == nil || failed.Error.Code != "processing_failed" {
 		t.Errorf("failed clip: %+v", failed)
 	}
-	if v := decode[api.Video](t, f.call(http.MethodGet, "/videos/"+string(f.id), nil), http.StatusOK); v.State != video.Ready || v.Error != nil {
+	if v := decode[api.Video](t, f.call(http.MethodGet, "/videos/"+string(f.id), nil), http.StatusOK); v.State != engine.Ready || v.Error != nil {
 		t.Errorf("its video: %+v", v)
 	}
 	again := decode[api.Clip](t, f.call(http.MethodPost, f.clips(), body), http.StatusAccepted)
@@ -297,7 +299,7 @@ func TestClipWithoutPlan(t *testing.T) {
 	t.Parallel()
 	f := ready(t)
 	good := decode[api.Clip](t, f.call(http.MethodPost, f.clips(), `{"startSeconds":0,"durationSeconds":1}`), http.StatusAccepted)
-	rows := tablestore.New(f.account, videostore.VideosTable)
+	rows := tablestore.New(f.account, workflow.VideosTable)
 	for _, row := range []tablestore.Entity{
 		{PartitionKey: string(f.id), RowKey: "CLIP:00002:000000000:000025", Props: map[string]any{"State": "done"}},
 		{PartitionKey: string(f.id), RowKey: "PLAN:00002", Props: map[string]any{"Doc": "{"}},

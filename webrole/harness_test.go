@@ -26,6 +26,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -282,18 +283,18 @@ func movie(size int) []byte {
 // source reads the parts of a video's source, as its manifest names them.
 func (s *server) source(id string) []byte {
 	s.t.Helper()
-	rec, err := s.videos.Get(s.t.Context(), video.ID(id))
+	rec, err := s.videos.Get(s.t.Context(), engine.ID(id))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	l, _ := sourceparts.LayoutOf(rec.Video.Upload)
-	m, err := sourceparts.ReadManifest(s.t.Context(), s.blobs, sourceparts.ManifestName(video.ID(id), l.Epoch), rec.Video.SourceETag)
+	l, _ := sourceparts.LayoutOf(rec.Subject.Upload)
+	m, err := sourceparts.ReadManifest(s.t.Context(), s.blobs, sourceparts.ManifestName(engine.ID(id), l.Epoch), rec.Subject.SourceETag)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	var out []byte
 	for n := range m.Parts {
-		content, err := s.blobs.Get(s.t.Context(), video.SourcesContainer, sourceparts.Name(video.ID(id), l, n))
+		content, err := s.blobs.Get(s.t.Context(), video.SourcesContainer, sourceparts.Name(engine.ID(id), l, n))
 		if err != nil {
 			s.t.Fatal(err)
 		}

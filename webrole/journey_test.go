@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -37,7 +38,7 @@ func of(t *testing.T, j api.Journey, step string, index int) api.JourneyItem {
 func TestJourneyHasEveryAttemptAndWait(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	k := workflow.Key{ID: f.id, Generation: 1, Step: workflow.StepEncode}
+	k := engine.Key{ID: f.id, Generation: 1, Step: workflow.StepEncode}
 	claim := func(worker string) *videostore.Claim {
 		t.Helper()
 		c, err := f.videos.Claim(t.Context(), k, "message", worker, time.Time{})
@@ -47,7 +48,7 @@ func TestJourneyHasEveryAttemptAndWait(t *testing.T) {
 		return c
 	}
 	claim("killed")
-	if err := claim("unlucky").GiveBack(t.Context(), videostore.OutcomeRetry, errors.New("<b>no luck</b>")); err != nil {
+	if err := claim("unlucky").GiveBack(t.Context(), engine.OutcomeRetry, errors.New("<b>no luck</b>")); err != nil {
 		t.Fatal(err)
 	}
 	claim("lucky")
@@ -103,7 +104,7 @@ func TestJourneyBeginsWithTheUpload(t *testing.T) {
 		t.Errorf("%+v: want one step, which waits since the upload", j)
 	}
 	for _, what := range []string{"journey", "cost"} {
-		s.call(http.MethodGet, "/videos/"+string(video.NewID())+"/"+what, nil).want(t, http.StatusNotFound, "not_found")
+		s.call(http.MethodGet, "/videos/"+string(engine.NewID())+"/"+what, nil).want(t, http.StatusNotFound, "not_found")
 		s.call(http.MethodGet, "/videos/nonsense/"+what, nil).want(t, http.StatusBadRequest, "invalid_id")
 	}
 }
@@ -113,20 +114,20 @@ func TestJourneyBeginsWithTheUpload(t *testing.T) {
 func TestCostIsWhatWasCounted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, map[string]string{"WEBROLE_PRICES": "blob.read=100,table.write=0,cpu=36,gb.tostorage=1000"})
-	k := workflow.Key{ID: f.id, Generation: 1, Step: workflow.StepEncode}
+	k := engine.Key{ID: f.id, Generation: 1, Step: workflow.StepEncode}
 	claim := func(worker string) *videostore.Claim {
 		t.Helper()
 		c, err := f.videos.Claim(t.Context(), k, "message", worker, time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Usage = func() videostore.Usage {
-			return videostore.Usage{Requests: map[azstore.RequestKind]int{"blob.read": 50}, Sent: 2e6, Received: 7, CPU: 100}
+		c.Usage = func() engine.Usage {
+			return engine.Usage{Requests: map[azstore.RequestKind]int{"blob.read": 50}, Sent: 2e6, Received: 7, CPU: 100}
 		}
 		return c
 	}
 	claim("killed")
-	if err := claim("unlucky").GiveBack(t.Context(), videostore.OutcomeRetry, errors.New("no luck")); err != nil {
+	if err := claim("unlucky").GiveBack(t.Context(), engine.OutcomeRetry, errors.New("no luck")); err != nil {
 		t.Fatal(err)
 	}
 	if err := claim("lucky").Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 200}}); err != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 )
@@ -23,7 +24,7 @@ func linkOf(t *testing.T, id string, life time.Duration, keys ...string) string 
 	for _, key := range keys {
 		l.Keys = append(l.Keys, []byte(key))
 	}
-	base := l.Base(video.Video{ID: video.ID(id), Visibility: video.Private})
+	base := l.Base(video.Video{Meta: engine.Meta{ID: engine.ID(id)}, Visibility: video.Private})
 	if !strings.HasPrefix(base, "/v/"+id+"/~") {
 		t.Fatal(base)
 	}

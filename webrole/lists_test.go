@@ -12,10 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
@@ -29,24 +29,24 @@ func (s *server) index(id string) {
 
 func (s *server) reindex(id string) error {
 	current := func(ctx context.Context) (video.Video, bool, error) {
-		rec, err := s.videos.Get(ctx, video.ID(id))
-		if errors.Is(err, videostore.ErrNotFound) {
+		rec, err := s.videos.Get(ctx, engine.ID(id))
+		if errors.Is(err, engine.ErrNotFound) {
 			return video.Video{}, false, nil
 		}
-		return rec.Video, err == nil, err
+		return rec.Subject, err == nil, err
 	}
 	ctx := s.t.Context()
 	return errors.Join(
-		catalog.New(s.account).Sync(ctx, video.ID(id), current),
-		searchindex.New(s.account).Sync(ctx, video.ID(id), current),
-		registrations.New(s.account).Sync(ctx, video.ID(id), current))
+		catalog.New(s.account).Sync(ctx, engine.ID(id), current),
+		searchindex.New(s.account).Sync(ctx, engine.ID(id), current),
+		registrations.New(s.account).Sync(ctx, engine.ID(id), current))
 }
 
 // makeReady turns a new video into one that lists show.
 func (s *server) makeReady(id string) {
 	s.t.Helper()
-	_, err := s.videos.Change(s.t.Context(), video.ID(id), "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
-		v.State, v.Playable, v.Serving = video.Ready, true, 1
+	_, err := s.videos.Change(s.t.Context(), engine.ID(id), "", func(v *video.Video) ([]engine.OutboxMessage, error) {
+		v.State, v.Playable, v.Serving = engine.Ready, true, 1
 		return nil, nil
 	})
 	if err != nil {

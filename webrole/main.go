@@ -76,7 +76,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	blobs := blobstore.New(account)
 	videos := videostore.New(account, queues)
 	videos.SetLimits(cfg.Limits)
-	videos.Observe(videostore.Observer{Video: measured.changed})
+	videos.Observer = videostore.Observer{Subject: measured.changed}
 	register, keys, trail := workers.New(account), apikeys.New(account), audit.New(account)
 	scale := &scaling.Window{Settings: cfg.Scaling, Slots: workflow.Pools()}
 	shown := board.New(board.Parts{Queues: queues, Workers: register, Scale: scale, Videos: videos})

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/api"
@@ -63,14 +63,14 @@ func TestPoisonIsRedriven(t *testing.T) {
 	if err != nil || len(leases) != 1 {
 		t.Fatalf("receive: %d, %v", len(leases), err)
 	}
-	key := workflow.Key{ID: video.ID(v.Id), Generation: 1, Step: workflow.StepProbe}
-	if err := s.videos.FailStep(ctx, key, &video.Failure{Code: video.ProcessingFailed, Detail: "tried too often"}); err != nil {
+	key := engine.Key{ID: engine.ID(v.Id), Generation: 1, Step: workflow.StepProbe}
+	if err := s.videos.FailStep(ctx, key, &engine.Failure{Code: engine.ProcessingFailed, Detail: "tried too often"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := leases[0].Poison(ctx, "tried too often", nil); err != nil {
 		t.Fatal(err)
 	}
-	if got := decode[api.Video](t, s.call(http.MethodGet, "/videos/"+v.Id, nil), http.StatusOK); got.State != video.Failed || got.Error == nil || got.Error.Code != "processing_failed" {
+	if got := decode[api.Video](t, s.call(http.MethodGet, "/videos/"+v.Id, nil), http.StatusOK); got.State != engine.Failed || got.Error == nil || got.Error.Code != "processing_failed" {
 		t.Errorf("after the failure: %+v", got)
 	}
 	found := decode[api.PoisonList](t, s.call(http.MethodGet, "/ops/poison", nil), http.StatusOK).Items
@@ -78,7 +78,7 @@ func TestPoisonIsRedriven(t *testing.T) {
 		t.Fatalf("poison: %+v", found)
 	}
 	s.call(http.MethodPost, "/ops/poison/"+found[0].ID+"/redrive", nil).want(t, http.StatusAccepted, "")
-	if got := decode[api.Video](t, s.call(http.MethodGet, "/videos/"+v.Id, nil), http.StatusOK); got.State != video.Uploaded {
+	if got := decode[api.Video](t, s.call(http.MethodGet, "/videos/"+v.Id, nil), http.StatusOK); got.State != engine.Uploaded {
 		t.Errorf("after redrive: %s", got.State)
 	}
 	if left := decode[api.PoisonList](t, s.call(http.MethodGet, "/ops/poison", nil), http.StatusOK).Items; len(left) != 0 || s.messages("probe") != 1 {
@@ -161,7 +161,13 @@ func TestTokenOutsideLoopback(t *testing.T) {
 	t.Parallel()
 	const token = "a-token-of-enough-letters"
 	s := start(t, map[string]string{"WEBROLE_ADDR": "0.0.0.0:0", "WEBROLE_TOKEN": token, "WEBROLE_HOSTS": "127.0.0.1"})
-	for _, headers := range [][]string{nil, {"Authorization", "Bearer nonsense"}, {"Authorization", "Bearer eyJhbGciOiJub25lIn0.e30."}, {"Authorization", "Basic Og=="}} {
+	for _, headers := range [][]string{nil, {
+		"Authorization", "Bearer nonsense",
+	}, {
+		"Authorization", "Bearer eyJhbGciOiJub25lIn0.e30.",
+	}, {
+		"Authorization", "Basic Og==",
+	}} {
 		got := s.call(http.MethodGet, "/videos", nil, headers...)
 		got.want(t, 401, "unauthorized")
 		if got.Header.Get("WWW-Authenticate") == "" {
@@ -264,7 +270,9 @@ func TestScaleIsTold(t *testing.T) {
 // TestScaleToZeroIsRefused: the reconciler needs a worker (decision 0033).
 func TestScaleToZeroIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, env := range []map[string]string{{"WEBROLE_SCALE_FLOOR": "0"}, {"WEBROLE_SCALE_FLOOR": "4", "WEBROLE_SCALE_CEILING": "3"}} {
+	for _, env := range []map[string]string{{"WEBROLE_SCALE_FLOOR": "0"}, {
+		"WEBROLE_SCALE_FLOOR": "4", "WEBROLE_SCALE_CEILING": "3",
+	}} {
 		if _, err := loadConfig(func(name string) string { return env[name] }); err == nil || !strings.Contains(err.Error(), "WEBROLE_SCALE_") {
 			t.Errorf("%v: %v", env, err)
 		}

@@ -16,9 +16,9 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
@@ -132,7 +132,13 @@ func TestUploadInParts(t *testing.T) {
 	s.putParts(up, content, 0, 2, 4)
 	s.call(http.MethodPost, complete, nil).want(t, 409, "upload_incomplete")
 	up = s.begin(v.Id, map[string]any{"sizeBytes": len(content)})
-	if diff := cmp.Diff([]api.PartHeld{{Number: 0, Md5: sums(content)[0]}, {Number: 2, Md5: sums(content)[2]}, {Number: 4, Md5: sums(content)[4]}}, up.Held); diff != "" {
+	if diff := cmp.Diff([]api.PartHeld{{
+		Number: 0, Md5: sums(content)[0],
+	}, {
+		Number: 2, Md5: sums(content)[2],
+	}, {
+		Number: 4, Md5: sums(content)[4],
+	}}, up.Held); diff != "" {
 		t.Errorf("held (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]int{1, 3}, toSend(up.Send)); diff != "" {
@@ -150,7 +156,7 @@ func TestUploadInParts(t *testing.T) {
 	s.call(http.MethodPost, complete, map[string]any{"md5": []string{"AAAA"}}).want(t, 400, "invalid_checksum")
 	for range 2 { // the second is a repetition
 		got := decode[api.Video](t, s.call(http.MethodPost, complete, map[string]any{"md5": sums(content)}), http.StatusAccepted)
-		if got.State != video.Uploaded || got.SizeBytes != int64(len(content)) {
+		if got.State != engine.Uploaded || got.SizeBytes != int64(len(content)) {
 			t.Errorf("state %s, %d bytes", got.State, got.SizeBytes)
 		}
 	}
@@ -280,7 +286,7 @@ func TestUploadBeginsAnew(t *testing.T) {
 	// What is being made already cannot be given up.
 	busy := s.create(map[string]any{})
 	s.begin(busy.Id, map[string]any{"sizeBytes": 9})
-	if _, err := s.videos.Change(t.Context(), video.ID(busy.Id), "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
+	if _, err := s.videos.Change(t.Context(), engine.ID(busy.Id), "", func(v *video.Video) ([]engine.OutboxMessage, error) {
 		v.Upload.Started = true
 		return nil, nil
 	}); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -23,7 +24,7 @@ import (
 // blobs are written by hand, the way steps would.
 type fixture struct {
 	*server
-	id   video.ID
+	id   engine.ID
 	plan video.Plan
 	blob []byte // content of every media blob
 }
@@ -40,23 +41,23 @@ func makeFixture(t *testing.T, variables map[string]string, headers []string, ed
 	t.Helper()
 	s := start(t, variables)
 	v := decode[api.Video](t, s.call(http.MethodPost, "/videos", map[string]any{"title": fixtureTitle}, headers...), http.StatusCreated)
-	f := &fixture{server: s, id: video.ID(v.Id), blob: movie(1000)}
+	f := &fixture{server: s, id: engine.ID(v.Id), blob: movie(1000)}
 	s.call(http.MethodPut, "/videos/"+v.Id+"/content", movie(100)).want(t, http.StatusAccepted, "")
 	f.plan = video.Plan{
-		Generation: 1, FPS: video.Rational{Num: 25, Den: 1}, Frames: 300, SegmentFrames: 100,
+		Plan: engine.Plan{Generation: 1}, FPS: video.Rational{Num: 25, Den: 1}, Frames: 300, SegmentFrames: 100,
 		Chunks:     []video.Chunk{{From: 0, To: 200}, {From: 200, To: 300}},
-		Renditions: []video.Rendition{{Name: "240p", Width: 426, Height: 240, MaxRate: 400_000}},
-		HasAudio:   true, Sound: []video.SoundPortion{{End: 3}}, DurationSeconds: 12, Width: 426, Height: 240,
+		Renditions: []video.Rendition{{Name: "240p", Width: 426, Height: 240, MaxRate: 400_000}}, HasAudio: true,
+		Sound: []video.SoundPortion{{End: 3}}, DurationSeconds: 12, Width: 426, Height: 240,
 	}
 	for _, edit := range edits {
 		edit(&f.plan)
 	}
-	f.plan.Promises = slices.DeleteFunc(workflow.PromisesFor(f.plan), func(p video.Promise) bool {
-		step, _ := workflow.Find(p.Step)
-		return step.Makes == workflow.Nothing // a fork's gates and parts: nothing ends them here
+	f.plan.Promises = slices.DeleteFunc(workflow.PromisesFor(f.plan), func(p engine.Promise) bool {
+		step, _ := workflow.Declaration.Find(p.Step)
+		return step.Makes == "" // a fork's gates and parts: nothing ends them here
 	})
-	f.commit(workflow.StepProbe, 0, nil, videostore.Commit{Plan: &f.plan, Video: func(v *video.Video) {
-		v.State, v.DurationSeconds, v.Renditions = video.Processing, 12, f.plan.Renditions
+	f.commit(workflow.StepProbe, 0, nil, videostore.Commit{Plan: &f.plan, Edit: func(v *video.Video) {
+		v.State, v.DurationSeconds, v.Renditions = engine.Processing, 12, f.plan.Renditions
 	}})
 	return f
 }
@@ -64,7 +65,7 @@ func makeFixture(t *testing.T, variables map[string]string, headers []string, ed
 // commit claims and commits one step.
 func (f *fixture) commit(step string, index int, output any, c videostore.Commit) {
 	f.t.Helper()
-	claim, err := f.videos.Claim(f.t.Context(), workflow.Key{ID: f.id, Generation: 1, Step: step, Index: index}, "message", "worker-1", time.Time{})
+	claim, err := f.videos.Claim(f.t.Context(), engine.Key{ID: f.id, Generation: 1, Step: step, Index: index}, "message", "worker-1", time.Time{})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -76,7 +77,7 @@ func (f *fixture) commit(step string, index int, output any, c videostore.Commit
 
 func (f *fixture) put(name string, content []byte) string {
 	f.t.Helper()
-	full := workflow.Key{ID: f.id, Generation: 1, Step: "hand"}.BlobPrefix("attempt") + name
+	full := engine.Key{ID: f.id, Generation: 1, Step: "hand"}.BlobPrefix("attempt") + name
 	if _, err := f.blobs.Put(f.t.Context(), video.MediaContainer, full, content, blobstore.Options{}); err != nil {
 		f.t.Fatal(err)
 	}
@@ -124,8 +125,8 @@ func (f *fixture) finish() {
 	out := video.FinishOutput{
 		Storyboard: f.put("storyboard.vtt", []byte("WEBVTT\n")), Sprite: f.put("storyboard.jpg", []byte("sprite")), Download: f.put("download.mp4", f.blob), Frames: f.plan.Frames,
 	}
-	f.commit(workflow.StepFinish, 0, out, videostore.Commit{Video: func(v *video.Video) {
-		v.State, v.Serving, v.Playable = video.Ready, 1, true
+	f.commit(workflow.StepFinish, 0, out, videostore.Commit{Edit: func(v *video.Video) {
+		v.State, v.Serving, v.Playable = engine.Ready, 1, true
 	}})
 }
 
@@ -143,9 +144,9 @@ func TestWhatStepsLeaveIsLinkedAndServed(t *testing.T) {
 	f.chunk(1, 1)
 	f.audio()
 	f.finish()
-	name := workflow.OnlyStepIn(workflow.AfterReady).Name
-	file := video.File{Name: "notes.txt", Blob: f.put("notes.txt", []byte("la la")), ContentType: "text/plain", Bytes: 5}
-	f.commit(name, 0, nil, videostore.Commit{Files: []video.File{file}, Facts: map[string]any{"x": "y"}})
+	name := workflow.Declaration.Only(engine.AfterReady).Name
+	file := engine.File{Name: "notes.txt", Blob: f.put("notes.txt", []byte("la la")), ContentType: "text/plain", Bytes: 5}
+	f.commit(name, 0, nil, videostore.Commit{Files: []engine.File{file}, Facts: map[string]any{"x": "y"}})
 	v := decode[api.Video](t, f.call(http.MethodGet, "/videos/"+string(f.id), nil), http.StatusOK)
 	if len(v.Made) != 1 || v.Made[0].Step != name || string(v.Made[0].Facts) != `{"x":"y"}` || len(v.Made[0].Files) != 1 {
 		t.Fatalf("made: %+v", v.Made)

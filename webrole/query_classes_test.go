@@ -15,6 +15,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -61,7 +62,7 @@ func get(path string) func(*world) func() answer {
 // getUnseen asks for what those who look within a second share, so that it is read anew.
 func getUnseen(path string) func(*world) func() answer {
 	return func(w *world) func() answer {
-		w.call(http.MethodPatch, "/videos/"+string(w.id), map[string]any{"description": string(video.NewID())}, "If-Match", "*").want(w.t, http.StatusOK, "")
+		w.call(http.MethodPatch, "/videos/"+string(w.id), map[string]any{"description": string(engine.NewID())}, "If-Match", "*").want(w.t, http.StatusOK, "")
 		return get(path)(w)
 	}
 }
@@ -79,8 +80,8 @@ func onFailed(path string) func(*world) func() answer {
 	return func(w *world) func() answer {
 		id := w.create(map[string]any{"title": "Another"}).Id
 		w.call(http.MethodPut, "/videos/"+id+"/content", movie(100)).want(w.t, http.StatusAccepted, "")
-		_, err := w.videos.Change(w.t.Context(), video.ID(id), "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
-			v.State, v.Error = video.Failed, &video.Failure{Code: "test", Detail: "test"}
+		_, err := w.videos.Change(w.t.Context(), engine.ID(id), "", func(v *video.Video) ([]engine.OutboxMessage, error) {
+			v.State, v.Error = engine.Failed, &engine.Failure{Code: "test", Detail: "test"}
 			return nil, nil
 		})
 		if err != nil {
@@ -97,7 +98,7 @@ var visits = []visit{
 		return func() answer { return w.call(http.MethodPost, "/videos", map[string]any{"title": "New"}) }
 	}},
 	{"createVideo", func(w *world) func() answer {
-		key := string(video.NewID())
+		key := string(engine.NewID())
 		return func() answer {
 			return w.call(http.MethodPost, "/videos", map[string]any{"title": "New"}, "Idempotency-Key", key)
 		}
@@ -243,8 +244,10 @@ func newWorld(t *testing.T, wire *azuritetest.Wire) *world {
 	start := time.Date(2026, 11, 1, 10, 0, 0, 0, time.UTC)
 	w.call(http.MethodPatch, "/videos/"+string(w.id), map[string]any{"race": map[string]any{"event": "City Run__Full", "firstFrameAt": start}},
 		"If-Match", "*").want(t, http.StatusOK, "")
-	name := workflow.OnlyStepIn(workflow.AfterReady).Name
-	w.commit(name, 0, nil, videostore.Commit{Files: []video.File{{Name: "notes.txt", Blob: w.put("notes.txt", []byte("la")), ContentType: "text/plain", Bytes: 2}}})
+	name := workflow.Declaration.Only(engine.AfterReady).Name
+	w.commit(name, 0, nil, videostore.Commit{Files: []engine.File{{
+		Name: "notes.txt", Blob: w.put("notes.txt", []byte("la")), ContentType: "text/plain", Bytes: 2,
+	}}})
 	w.file = "/v/" + string(w.id) + "/files/" + name + "/notes.txt"
 	w.index(string(w.id))
 	w.clip = decode[api.Clip](t, w.call(http.MethodPost, "/videos/"+string(w.id)+"/clips", `{"startSeconds":0,"durationSeconds":1}`), http.StatusAccepted)
@@ -254,7 +257,9 @@ func newWorld(t *testing.T, wire *azuritetest.Wire) *world {
 	w.sendCaptions("en", "x").want(t, http.StatusAccepted, "")
 	w.makeCaptions("en", "00:00:01.000 --> 00:00:02.000\nx\n")
 	w.call(http.MethodPost, "/events/"+w.event+"/registrations",
-		[]map[string]any{{"bib": 7, "name": "Ann", "sex": "F", "age": 33, "finishedAt": start.Add(6 * time.Second)}}).want(t, http.StatusOK, "")
+		[]map[string]any{{
+			"bib": 7, "name": "Ann", "sex": "F", "age": 33, "finishedAt": start.Add(6 * time.Second),
+		}}).want(t, http.StatusOK, "")
 	return w
 }
 
@@ -297,12 +302,16 @@ func (w *world) grow(videos, runners int) *world {
 			title = "needle in the haystack"
 		}
 		v := video.Video{
-			ID: video.NewID(), Title: fmt.Sprintf("%s %d", title, w.listed), Owner: video.LocalOwner, Channel: "Harbour", Actors: []string{"Ann Actor"}, Tags: strings.Fields(title)[:1],
-			Visibility: video.Public, Priority: video.Normal, State: video.Ready, Playable: true, Generation: 1, Serving: 1,
-			CreatedAt: newest.Add(-time.Duration(w.listed) * time.Minute),
+			Meta: engine.Meta{
+				ID: engine.NewID(), Owner: video.LocalOwner, Channel: "Harbour", Priority: engine.Normal,
+				State: engine.Ready, Playable: true, Generation: 1, Serving: 1,
+				CreatedAt: newest.Add(-time.Duration(w.listed) * time.Minute),
+			},
+			Title: fmt.Sprintf("%s %d", title, w.listed), Actors: []string{"Ann Actor"},
+			Tags: strings.Fields(title)[:1], Visibility: video.Public,
 		}
 		if w.listed%4 == 1 { // a newer generation of it is being made
-			v.State, v.Generation, v.Chunks = video.Processing, 2, 3
+			v.State, v.Generation, v.Items = engine.Processing, 2, 3
 		}
 		w.listed++
 		all = append(all, v)
@@ -329,8 +338,8 @@ func (w *world) endClips() {
 	w.t.Helper()
 	clips, _, err := w.videos.Clips(w.t.Context(), w.id, 100, "")
 	for _, clip := range clips {
-		if err == nil && clip.State != videostore.StepDone {
-			err = w.videos.FailStep(w.t.Context(), clip.Key, &video.Failure{Code: "test", Detail: "test"})
+		if err == nil && clip.State != engine.RunDone {
+			err = w.videos.FailStep(w.t.Context(), clip.Key, &engine.Failure{Code: "test", Detail: "test"})
 		}
 	}
 	if err != nil {
@@ -355,7 +364,7 @@ func (w *world) measure(wire *azuritetest.Wire) []cost {
 				c.rows += call.Rows
 			}
 			c.classes[call.Class]++
-			if strings.HasSuffix(call.Table, videostore.VideosTable) {
+			if strings.HasSuffix(call.Table, workflow.VideosTable) {
 				c.truth++
 			}
 			if call.Class == tablestore.Scan {

@@ -20,9 +20,9 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/inject"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
@@ -154,10 +154,13 @@ func TestStartListsOfSpreadsheets(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
 	for event, c := range map[string]struct{ list, languages, charset, runner string }{
-		"UTF-8__Full":        {"bib;name;sex;age\n1;Zoë Müller;F;30\n", "", "utf-8", "1 Zoë Müller F 30"},
-		"Mark__Full":         {"\ufeffBib\tName\tSex\tAge\r\n1\tZoë\tF\t30\r\n", "pl", "utf-8", "1 Zoë F 30"},
-		"Western__Full":      {"Age;Sex;Name;Bib\r\n30;F;Zo\xeb M\xfcller;1\r\n", "", "windows-1252", "1 Zoë Müller F 30"},
-		"Czech__Full":        {"bib;name;sex;age\r\n1;V\xe1clav Dvo\xf8\xe1k;M;30\r\n", "en-US,en;q=0.9,cs;q=0.8", "windows-1250", "1 Václav Dvořák M 30"},
+		"UTF-8__Full":   {"bib;name;sex;age\n1;Zoë Müller;F;30\n", "", "utf-8", "1 Zoë Müller F 30"},
+		"Mark__Full":    {"\ufeffBib\tName\tSex\tAge\r\n1\tZoë\tF\t30\r\n", "pl", "utf-8", "1 Zoë F 30"},
+		"Western__Full": {"Age;Sex;Name;Bib\r\n30;F;Zo\xeb M\xfcller;1\r\n", "", "windows-1252", "1 Zoë Müller F 30"},
+		"Czech__Full": {
+			"bib;name;sex;age\r\n1;V\xe1clav Dvo\xf8\xe1k;M;30\r\n", "en-US,en;q=0.9,cs;q=0.8", "windows-1250",
+			"1 Václav Dvořák M 30",
+		},
 		"Danish__Full":       {"bib;name;sex;age\r\n1;S\xf8ren;M;30\r\n", "da,en;q=0.5", "windows-1252", "1 Søren M 30"},
 		"Not a header__Full": {"bib;name;sex;age\r\n1;S\xf8ren;M;30\r\n", ";;q=x,,", "windows-1252", "1 Søren M 30"},
 	} {
@@ -195,7 +198,9 @@ func TestEventsAreListed(t *testing.T) {
 	s := start(t, nil)
 	for range 2 {
 		for _, event := range []string{"Zürich & Lake__Half", "City Run 2026__Full"} {
-			s.call(http.MethodPost, "/events/"+url.PathEscape(event)+"/registrations", []map[string]any{{"bib": 7, "name": "Ann", "sex": "F", "age": 30}}).want(t, http.StatusOK, "")
+			s.call(http.MethodPost, "/events/"+url.PathEscape(event)+"/registrations", []map[string]any{{
+				"bib": 7, "name": "Ann", "sex": "F", "age": 30,
+			}}).want(t, http.StatusOK, "")
 		}
 	}
 	first := decode[api.EventList](t, s.call(http.MethodGet, "/events?limit=1", nil), http.StatusOK)
@@ -297,8 +302,8 @@ func TestFinishInAVideo(t *testing.T) {
 	if v.Race == nil || v.Race.Event != newYork || !v.Race.FirstFrameAt.Equal(from) {
 		t.Fatalf("race of the video: %+v", v.Race)
 	}
-	_, err := s.videos.Change(t.Context(), video.ID(v.Id), "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
-		v.State, v.Playable, v.Serving, v.DurationSeconds = video.Ready, true, 1, 3600
+	_, err := s.videos.Change(t.Context(), engine.ID(v.Id), "", func(v *video.Video) ([]engine.OutboxMessage, error) {
+		v.State, v.Playable, v.Serving, v.DurationSeconds = engine.Ready, true, 1, 3600
 		return nil, nil
 	})
 	if err != nil {

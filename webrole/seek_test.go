@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -98,7 +99,7 @@ func TestSeekShowsAPreview(t *testing.T) {
 	})
 	f.chunk(0, 2)
 	f.portion(0, 2)
-	key := workflow.Key{ID: f.id, Generation: 1, Step: workflow.StepEncode, Index: 20}
+	key := engine.Key{ID: f.id, Generation: 1, Step: workflow.StepEncode, Index: 20}
 	rec, _, there, err := f.videos.BeginPreview(t.Context(), key)
 	if err != nil || there {
 		t.Fatalf("there is a preview: %v, %v", there, err)
@@ -123,8 +124,8 @@ func TestSeekShowsAPreview(t *testing.T) {
 		t.Errorf("there is no preview: %v, %v", there, err)
 	}
 	hurried := f.queue(workflow.EncodeHigh).Length
-	behind := videostore.OutboxMessage{Queue: key.Declared().QueueAt(1, rec.Video), Key: key}
-	if err := f.videos.Resend(t.Context(), rec, []videostore.OutboxMessage{behind}); err != nil {
+	behind := engine.OutboxMessage{Queue: workflow.Declaration.QueueAt(workflow.Declaration.StepOf(key), 1, rec.Subject.Meta), Key: key}
+	if err := f.videos.Resend(t.Context(), rec, []engine.OutboxMessage{behind}); err != nil {
 		t.Fatal(err)
 	}
 	if n := f.queue(workflow.EncodeHigh).Length - hurried; n != 1 {
@@ -134,7 +135,7 @@ func TestSeekShowsAPreview(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if wanted := view.Wanted(162); slices.ContainsFunc(wanted, func(i videostore.OutboxMessage) bool { return i.Key == key }) {
+	if wanted, err := videostore.Wanted(view, 162); err != nil || slices.ContainsFunc(wanted, func(i engine.OutboxMessage) bool { return i.Key == key }) {
 		t.Errorf("a chunk with a preview is asked for again: %v", wanted)
 	}
 	got := f.seek(162)
@@ -156,7 +157,7 @@ func TestSeekShowsAPreview(t *testing.T) {
 	full := preview.Pictures
 	full.Frames, full.Renditions[0].Segments = 200, full.Renditions[0].Segments[:2]
 	f.commit(workflow.StepEncode, 20, full, videostore.Commit{})
-	if _, _, _, err := f.videos.BeginPreview(t.Context(), key); !errors.Is(err, videostore.ErrDone) {
+	if _, _, _, err := f.videos.BeginPreview(t.Context(), key); !errors.Is(err, engine.ErrDone) {
 		t.Errorf("a preview of a chunk that is there: %v, want ErrDone", err)
 	}
 	rest := video.AudioPart{First: 2, Blob: sound.Blob, Codecs: sound.Codecs, Channels: 2}
@@ -170,7 +171,7 @@ func TestSeekShowsAPreview(t *testing.T) {
 	if err := f.videos.DropGeneration(t.Context(), f.id, 1); err != nil {
 		t.Fatal(err)
 	}
-	if view, err := f.videos.View(t.Context(), f.id); err != nil || len(view.Previews) > 0 {
-		t.Errorf("after the generation: previews %v, %v", view.Previews, err)
+	if view, err := f.videos.View(t.Context(), f.id); err != nil || len(view.Rows) > 0 {
+		t.Errorf("after the generation: previews %v, %v", view.Rows, err)
 	}
 }

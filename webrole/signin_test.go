@@ -25,7 +25,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
-	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
@@ -61,7 +61,9 @@ func newIssuer(t *testing.T) *issuer {
 	routes.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
 		i.mu.Lock()
 		defer i.mu.Unlock()
-		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: i.key.Public(), KeyID: i.id, Algorithm: "ES256", Use: "sig"}}})
+		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{
+			Key: i.key.Public(), KeyID: i.id, Algorithm: "ES256", Use: "sig",
+		}}})
 	})
 	routes.HandleFunc("/token", i.token)
 	return i
@@ -293,9 +295,9 @@ func TestSignIn(t *testing.T) {
 	replayed.visit(http.MethodGet, back, nil).want(t, 401, "unauthorized") // the issuer took the code before
 
 	mine := decode[api.Video](t, g.visit(http.MethodPost, "/api/v1/videos", `{"title":"Mine","visibility":"private"}`), http.StatusCreated)
-	rec, err := s.videos.Get(t.Context(), video.ID(mine.Id))
-	if err != nil || rec.Video.Owner != "oidc:ann" {
-		t.Errorf("owner %q, %v", rec.Video.Owner, err)
+	rec, err := s.videos.Get(t.Context(), engine.ID(mine.Id))
+	if err != nil || rec.Subject.Owner != "oidc:ann" {
+		t.Errorf("owner %q, %v", rec.Subject.Owner, err)
 	}
 	g.visit(http.MethodGet, "/api/v1/videos/"+mine.Id, nil).want(t, 200, "")
 	g.visit(http.MethodPost, "/api/v1/videos", `{"title":"a","priority":"high"}`).want(t, 403, "forbidden")

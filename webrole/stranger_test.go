@@ -11,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -34,7 +35,7 @@ func TestStrangersLearnNothing(t *testing.T) {
 				var cost [2]int64
 				var said [2]string
 				for try := range 3 {
-					for i, id := range []string{c.announce(owner, video.Private), string(video.NewID())} { // not asked for before
+					for i, id := range []string{c.announce(owner, video.Private), string(engine.NewID())} { // not asked for before
 						before := tap.Requests()
 						status, text := c.said(who, route.Method, base+addressOf(route, fillWith(id)), id)
 						spent := tap.Requests() - before
@@ -79,7 +80,7 @@ func TestStrangersWaitAlike(t *testing.T) {
 	c := openCommunity(t, map[string]string{"WEBROLE_PLAYBACK_KEYS": linkKey, "WEBROLE_QUOTA_WAITING": "0"})
 	var ids [timedPairs][2]string
 	for i := range ids {
-		ids[i] = [2]string{c.announce(owner, video.Private), string(video.NewID())}
+		ids[i] = [2]string{c.announce(owner, video.Private), string(engine.NewID())}
 	}
 	apart := func(private, none time.Duration) bool {
 		return private > timedFactor*none+timedSlack || none > timedFactor*private+timedSlack

@@ -7,9 +7,9 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/videostore"
 )
 
 // TestUnknownIsHidden: a video with a visibility that this release does not know is as
@@ -24,14 +24,14 @@ func TestUnknownIsHidden(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			l := newLibrary(t, azuritetest.NewWire(t))
-			rec, err := l.videos.Change(t.Context(), l.id, "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
+			rec, err := l.videos.Change(t.Context(), l.id, "", func(v *video.Video) ([]engine.OutboxMessage, error) {
 				change(v)
 				return nil, nil
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if catalog.Listed(rec.Video) || searchindex.Searchable(rec.Video) {
+			if catalog.Listed(rec.Subject) || searchindex.Searchable(rec.Subject) {
 				t.Error("the next run of the index lists it")
 			}
 			for _, list := range lists {

@@ -21,12 +21,13 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/shared/workers"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
@@ -52,44 +53,77 @@ var lists = []struct {
 }{
 	{"listAudit", "/ops/audit?limit=100", []damage{{audit.Table, "{entry}", 1}}},
 	{"listVideos", "/videos", []damage{
-		{catalog.RecentTable, "__{other}$", 1}, {videostore.VideosTable, "{other} META", 1},
+		{catalog.RecentTable, "__{other}$", 1}, {workflow.VideosTable, "{other} META", 1},
 	}},
-	{"listVideos", "/videos?channel=main", []damage{{catalog.CatalogTable, "main NEW:.*__{other}", 1}, {videostore.VideosTable, "{other} META", 1}}},
-	{"listVideos", "/videos?channel=main&sort=title", []damage{{catalog.CatalogTable, "main TITLE:.*__{other}", 1}, {videostore.VideosTable, "{other} META", 1}}},
-	{"listVideos", "/videos?owner=me", []damage{{videostore.QuotasTable, "+local VIDEO:strange", 0}, {videostore.VideosTable, "{other} META", 1}}},
+	{
+		"listVideos", "/videos?channel=main",
+		[]damage{{catalog.CatalogTable, "main NEW:.*__{other}", 1}, {workflow.VideosTable, "{other} META", 1}},
+	},
+	{
+		"listVideos", "/videos?channel=main&sort=title",
+		[]damage{{catalog.CatalogTable, "main TITLE:.*__{other}", 1}, {workflow.VideosTable, "{other} META", 1}},
+	},
+	{
+		"listVideos", "/videos?owner=me",
+		[]damage{{videostore.QuotasTable, "+local VIDEO:strange", 0}, {workflow.VideosTable, "{other} META", 1}},
+	},
 	{"searchVideos", "/search?q=harbour", []damage{
 		{searchindex.PostingsTable, ":harbour.* .*__{other}", 1}, {searchindex.TermsTable, "ha harbour", everything},
-		{searchindex.VariantsTable, "=.*__harbour", 0}, {videostore.VideosTable, "{other} META", 1},
+		{searchindex.VariantsTable, "=.*__harbour", 0}, {workflow.VideosTable, "{other} META", 1},
 	}},
 	{"searchVideos", "/search?q=harb&facets=true&sort=best", []damage{
-		{searchindex.PostingsTable, ":harbour.* .*__{other}", 1}, {searchindex.TermsTable, "ha harbour", everything}, {videostore.VideosTable, "{other} META", 1},
+		{
+			searchindex.PostingsTable, ":harbour.* .*__{other}", 1,
+		}, {
+			searchindex.TermsTable, "ha harbour", everything,
+		}, {
+			workflow.VideosTable, "{other} META", 1,
+		},
 	}},
 	{"searchVideos", "/search?q=harbuor", []damage{
 		{searchindex.VariantsTable, "~.*__harbour", everything}, {searchindex.PostingsTable, ":harbour.* .*__{other}", 1},
-		{searchindex.TermsTable, "ha harbour", everything}, {videostore.VideosTable, "{other} META", 1},
+		{searchindex.TermsTable, "ha harbour", everything}, {workflow.VideosTable, "{other} META", 1},
 	}},
 	{"searchVideos", "/search?q=%22by+the+harbour%22", []damage{
-		{searchindex.PostingsTable, "~{other} TEXT", 1}, {videostore.VideosTable, "{other} META", 1},
+		{searchindex.PostingsTable, "~{other} TEXT", 1}, {workflow.VideosTable, "{other} META", 1},
 	}},
 	{"listSteps", "/videos/{id}/steps", []damage{
-		{videostore.VideosTable, "{id} STEP:00001:encode:00001", 1},
-		{videostore.VideosTable, "+{id} PREVIEW:strange", 0}, {videostore.VideosTable, "+{id} NEXT:strange", 0},
+		{workflow.VideosTable, "{id} STEP:00001:encode:00001", 1},
+		{workflow.VideosTable, "+{id} PREVIEW:strange", 0}, {workflow.VideosTable, "+{id} NEXT:strange", 0},
 	}},
-	{"getJourney", "/videos/{id}/journey", []damage{{videostore.VideosTable, "{id} STEP:00001:encode:00001", 1}, {videostore.VideosTable, "{id} PLAN:00001", changes}}},
-	{"getCost", "/videos/{id}/cost", []damage{{videostore.VideosTable, "{id} STEP:00001:probe:00000", changes}}},
+	{
+		"getJourney", "/videos/{id}/journey",
+		[]damage{{workflow.VideosTable, "{id} STEP:00001:encode:00001", 1}, {workflow.VideosTable, "{id} PLAN:00001", changes}},
+	},
+	{"getCost", "/videos/{id}/cost", []damage{{workflow.VideosTable, "{id} STEP:00001:probe:00000", changes}}},
 	{"getViews", "/videos/{id}/views", []damage{
 		{views.Table, "~{id} DAY:8204694399999", 1}, {views.Table, "~{id} ALL", 0}, {views.Table, "2026-11-21.1 {id}", 1},
 		{views.Table, "+DAYS strange", 0}, {views.Table, "+~{id} DAY:strange", 0},
 	}},
-	{"listClips", "/videos/{id}/clips", []damage{{videostore.VideosTable, "{id} CLIP:00001:000000000:", 1}}},
-	{"listCaptions", "/videos/{id}/captions", []damage{{videostore.VideosTable, "{id} CAPTIONS:en", 1}}},
+	{"listClips", "/videos/{id}/clips", []damage{{workflow.VideosTable, "{id} CLIP:00001:000000000:", 1}}},
+	{"listCaptions", "/videos/{id}/captions", []damage{{workflow.VideosTable, "{id} CAPTIONS:en", 1}}},
 	{"listRegistrations", "/events/{event}/registrations", []damage{
-		{registrations.Table, "BIB:00008__", 1}, {registrations.Table, "VIDEO:", changes}, {videostore.VideosTable, "{id} META", changes},
+		{
+			registrations.Table, "BIB:00008__", 1,
+		}, {
+			registrations.Table, "VIDEO:", changes,
+		}, {
+			workflow.VideosTable, "{id} META", changes,
+		},
 	}},
 	{"listRegistrations", "/events/{event}/registrations?ageFrom=1", []damage{
-		{registrations.Table, "AGE:.*__8__", 1}, {registrations.Table, "VIDEO:", changes}, {videostore.VideosTable, "{id} META", changes},
+		{
+			registrations.Table, "AGE:.*__8__", 1,
+		}, {
+			registrations.Table, "VIDEO:", changes,
+		}, {
+			workflow.VideosTable, "{id} META", changes,
+		},
 	}},
-	{"getRegistration", "/events/{event}/registrations/7", []damage{{registrations.Table, "VIDEO:", 1}, {videostore.VideosTable, "{id} META", 1}}},
+	{
+		"getRegistration", "/events/{event}/registrations/7",
+		[]damage{{registrations.Table, "VIDEO:", 1}, {workflow.VideosTable, "{id} META", 1}},
+	},
 	{"listQueues", "/ops/queues", nil},
 	{"peekQueue", "/ops/queues/probe/messages", nil},
 	{"listPoison", "/ops/poison", []damage{{azq.PoisonTable, "probe second", 1}}},
@@ -97,7 +131,10 @@ var lists = []struct {
 	{"listKeys", "/ops/keys", []damage{{apikeys.Table, "{key} KEY", 1}}},
 	// The reader of the board goes on for a moment, so nothing but the board follows.
 	{"getScale", "/ops/scale", []damage{{workers.Table, "worker second", changes}, {azq.PoisonTable, "probe second", changes}}},
-	{"watchBoard", "/ops/events", []damage{{workers.Table, "worker second", changes}, {azq.PoisonTable, "probe second", changes}}},
+	{
+		"watchBoard", "/ops/events",
+		[]damage{{workers.Table, "worker second", changes}, {azq.PoisonTable, "probe second", changes}},
+	},
 	{"listUnreadable", "/ops/unreadable", []damage{{tablestore.UnreadableTable, "^workers ", changes}}},
 }
 
@@ -130,7 +167,7 @@ func TestUnreadableRowsHideNothingElse(t *testing.T) {
 		}
 		for _, call := range wire.Take() {
 			table := strings.TrimPrefix(call.Table, l.account.Prefix())
-			itself := strings.Contains(list.path, "{id}") && table == videostore.VideosTable || list.operation == "listUnreadable"
+			itself := strings.Contains(list.path, "{id}") && table == workflow.VideosTable || list.operation == "listUnreadable"
 			if call.Rows > 0 && !behind[table] && !itself {
 				t.Errorf("%s %s reads table %s, of which no row is damaged here", list.operation, list.path, table)
 			}
@@ -331,7 +368,7 @@ func (l *library) try(t *testing.T, path string, d damage, before []string) {
 	for _, row := range reported {
 		l.ops(http.MethodDelete, "/ops/unreadable/"+row.ID, nil).want(t, http.StatusNoContent, "")
 		left, err := l.table(d.table).Get(t.Context(), row.PartitionKey, row.RowKey)
-		if !errors.Is(err, tablestore.ErrNotFound) && left.String("State") != string(video.Deleting) {
+		if !errors.Is(err, tablestore.ErrNotFound) && left.String("State") != string(engine.Deleting) {
 			t.Errorf("%s/%s is there after it was deleted: %v", row.PartitionKey, row.RowKey, err)
 		}
 	}

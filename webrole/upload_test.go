@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/webrole/internal/api"
@@ -38,7 +39,7 @@ func TestPutContent(t *testing.T) {
 	s.call(http.MethodPut, path, content, "Content-MD5", sum([]byte("other"))).want(t, 400, "checksum_mismatch")
 
 	stored := decode[api.Video](t, s.call(http.MethodPut, path, content, "Content-MD5", sum(content), "Content-Type", "video/mp4"), http.StatusAccepted)
-	if stored.State != video.Uploaded || stored.SizeBytes != int64(len(content)) {
+	if stored.State != engine.Uploaded || stored.SizeBytes != int64(len(content)) {
 		t.Errorf("after the upload: %s, %d bytes", stored.State, stored.SizeBytes)
 	}
 	if !bytes.Equal(s.source(v.Id), content) {
@@ -48,7 +49,7 @@ func TestPutContent(t *testing.T) {
 		t.Errorf("%d probe and %d index messages, want 1 and 1", probe, index)
 	}
 	s.call(http.MethodPut, path, content).want(t, 409, "state_conflict")
-	if got := decode[api.Video](t, s.call(http.MethodPost, "/videos/"+v.Id+"/upload/complete", nil), http.StatusAccepted); got.State != video.Uploaded {
+	if got := decode[api.Video](t, s.call(http.MethodPost, "/videos/"+v.Id+"/upload/complete", nil), http.StatusAccepted); got.State != engine.Uploaded {
 		t.Errorf("complete after the upload: %s", got.State)
 	}
 	if n := s.messages("probe"); n != 1 {
@@ -76,7 +77,7 @@ func TestPutRefusesWhatIsNoVideo(t *testing.T) {
 	if up := decode[api.Upload](t, s.call(http.MethodGet, "/videos/"+v.Id+"/upload", nil), http.StatusOK); len(up.Held) != 0 {
 		t.Errorf("refused uploads left parts %v", up.Held)
 	}
-	if got := decode[api.Video](t, s.call(http.MethodGet, "/videos/"+v.Id, nil), http.StatusOK); got.State != video.AwaitingUpload {
+	if got := decode[api.Video](t, s.call(http.MethodGet, "/videos/"+v.Id, nil), http.StatusOK); got.State != engine.AwaitingUpload {
 		t.Errorf("state %s", got.State)
 	}
 }
@@ -108,15 +109,15 @@ func TestTheVerifiedVersionIsNoted(t *testing.T) {
 	decode[api.Video](t, s.call(http.MethodPost, "/videos/"+straight.Id+"/upload/complete", nil), http.StatusAccepted)
 	through := s.create(map[string]any{})
 	decode[api.Video](t, s.call(http.MethodPut, "/videos/"+through.Id+"/content", movie(5000)), http.StatusAccepted)
-	for _, id := range []video.ID{video.ID(straight.Id), video.ID(through.Id)} {
+	for _, id := range []engine.ID{engine.ID(straight.Id), engine.ID(through.Id)} {
 		rec, err := s.videos.Get(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, _ := sourceparts.LayoutOf(rec.Video.Upload)
-		m, err := sourceparts.ReadManifest(t.Context(), s.blobs, sourceparts.ManifestName(id, l.Epoch), rec.Video.SourceETag)
-		if err != nil || rec.Video.SourceETag == "" {
-			t.Fatalf("manifest in version %q: %v", rec.Video.SourceETag, err)
+		l, _ := sourceparts.LayoutOf(rec.Subject.Upload)
+		m, err := sourceparts.ReadManifest(t.Context(), s.blobs, sourceparts.ManifestName(id, l.Epoch), rec.Subject.SourceETag)
+		if err != nil || rec.Subject.SourceETag == "" {
+			t.Fatalf("manifest in version %q: %v", rec.Subject.SourceETag, err)
 		}
 		head, err := s.blobs.Head(t.Context(), video.SourcesContainer, sourceparts.Name(id, l, 0))
 		if err != nil {

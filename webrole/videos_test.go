@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
@@ -28,10 +29,10 @@ func TestMetadataLives(t *testing.T) {
 	if created.Header.Get("ETag") != v.Etag || created.Header.Get("Location") != "/api/v1/videos/"+v.Id {
 		t.Errorf("headers ETag %q Location %q", created.Header.Get("ETag"), created.Header.Get("Location"))
 	}
-	if v.State != video.AwaitingUpload || v.Title != title || v.Channel != "some/where#?" || v.Playable || v.Links.Upload == nil {
+	if v.State != engine.AwaitingUpload || v.Title != title || v.Channel != "some/where#?" || v.Playable || v.Links.Upload == nil {
 		t.Errorf("created %+v", v)
 	}
-	if _, err := video.ParseID(v.Id); err != nil {
+	if _, err := engine.ParseID(v.Id); err != nil {
 		t.Error(err)
 	}
 	path := "/videos/" + v.Id
@@ -68,7 +69,7 @@ func TestDefaults(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
 	v := s.create(map[string]any{"title": "  Only a title "})
-	if v.Title != "Only a title" || v.Channel != "main" || v.Visibility != video.Public || v.Priority != video.Normal {
+	if v.Title != "Only a title" || v.Channel != "main" || v.Visibility != video.Public || v.Priority != engine.Normal {
 		t.Errorf("defaults: %+v", v)
 	}
 }
@@ -80,10 +81,10 @@ func TestCancelAndRetry(t *testing.T) {
 	path := "/videos/" + s.create(map[string]any{}).Id
 	s.call(http.MethodPost, path+"/retry", nil).want(t, 409, "state_conflict")
 	s.call(http.MethodPost, path+"/reprocess", nil).want(t, 409, "state_conflict")
-	if v := decode[api.Video](t, s.call(http.MethodPost, path+"/cancel", nil), http.StatusAccepted); v.State != video.Cancelled {
+	if v := decode[api.Video](t, s.call(http.MethodPost, path+"/cancel", nil), http.StatusAccepted); v.State != engine.Cancelled {
 		t.Errorf("cancelled: %s", v.State)
 	}
-	if v := decode[api.Video](t, s.call(http.MethodPost, path+"/retry", nil), http.StatusAccepted); v.State != video.AwaitingUpload {
+	if v := decode[api.Video](t, s.call(http.MethodPost, path+"/retry", nil), http.StatusAccepted); v.State != engine.AwaitingUpload {
 		t.Errorf("retried: %s", v.State)
 	}
 }
@@ -154,7 +155,7 @@ func TestIDsDoNotComeBack(t *testing.T) {
 			f.erase(purge.after)
 
 			now := decode[api.Video](t, f.call(http.MethodPost, "/videos", body, key...), http.StatusCreated)
-			if now.Id != again.Id || now.State != video.Uploaded || now.SizeBytes != 200 {
+			if now.Id != again.Id || now.State != engine.Uploaded || now.SizeBytes != 200 {
 				t.Errorf("the key leads to %s in state %s with %d bytes, want %s, uploaded, 200", now.Id, now.State, now.SizeBytes, again.Id)
 			}
 			if got := f.source(again.Id); len(got) != 200 {

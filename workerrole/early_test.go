@@ -19,6 +19,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/early/earlytest"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/testkit/mediatest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -47,14 +48,14 @@ func (s *sending) until(d time.Duration, is func(videostore.View) error) {
 			err = is(view)
 		}
 		if err != nil {
-			return fmt.Errorf("%w: %s, %+v, steps %v", err, view.Video.State, view.Video.Upload, done(view))
+			return fmt.Errorf("%w: %s, %+v, steps %v", err, view.Subject.State, view.Subject.Upload, done(view))
 		}
 		return nil
 	})
 }
 
 func done(view videostore.View) (names []string) {
-	for _, s := range view.Steps {
+	for _, s := range view.Runs {
 		name := fmt.Sprintf("%s %d %s", s.Key.Step, s.Key.Index, s.State)
 		if s.Error != nil {
 			name += " " + s.Error.Error()
@@ -65,8 +66,8 @@ func done(view videostore.View) (names []string) {
 }
 
 func ready(view videostore.View) error {
-	if view.Video.State != video.Ready {
-		return fmt.Errorf("not ready: %+v", view.Video.Error)
+	if view.Subject.State != engine.Ready {
+		return fmt.Errorf("not ready: %+v", view.Subject.Error)
 	}
 	return nil
 }
@@ -78,7 +79,7 @@ func (s *sending) sums() (sums map[string]string, view videostore.View) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	p, err := view.Presentation(1)
+	p, err := videostore.Presentation(view, 1)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -119,11 +120,24 @@ var inputs = []struct {
 	{name: "index at the end", container: "mp4"},
 	{name: "index at the start", container: "mov", args: []string{"-movflags", "+faststart"}, night: true},
 	{name: "cues at the end", container: "mkv", night: true},
-	{name: "WebM", container: "webm", args: []string{"-c:v", "libvpx", "-deadline", "realtime", "-cpu-used", "16", "-b:v", "300k", "-c:a", "libopus"}},
-	{name: "AVI", container: "avi", args: []string{"-c:v", "mpeg4", "-q:v", "10", "-c:a", "libmp3lame"}, waits: true, night: true},
+	{
+		name: "WebM", container: "webm",
+		args: []string{"-c:v", "libvpx", "-deadline", "realtime", "-cpu-used", "16", "-b:v", "300k", "-c:a", "libopus"},
+	},
+	{
+		name: "AVI", container: "avi", args: []string{"-c:v", "mpeg4", "-q:v", "10", "-c:a", "libmp3lame"},
+		waits: true, night: true,
+	},
 	{name: "MPEG-TS", container: "ts", waits: true},
-	{name: "rate that varies, edit list", container: "mp4", args: []string{"-vf", "select=not(between(mod(n\\,50)\\,10\\,30))", "-vsync", "vfr", "-bf", "2"}, cut: "1.3"},
-	{name: "fragments without an index", container: "mp4", args: []string{"-movflags", "frag_keyframe+empty_moov"}, waits: true, night: true},
+	{
+		name: "rate that varies, edit list", container: "mp4",
+		args: []string{"-vf", "select=not(between(mod(n\\,50)\\,10\\,30))", "-vsync", "vfr", "-bf", "2"},
+		cut:  "1.3",
+	},
+	{
+		name: "fragments without an index", container: "mp4",
+		args: []string{"-movflags", "frag_keyframe+empty_moov"}, waits: true, night: true,
+	},
 	{name: "rubbish where the index says pictures", container: "mp4", damage: func(c []byte) {
 		_, _ = rand.NewChaCha8([32]byte{}).Read(c[len(c)*6/10 : len(c)*9/10])
 	}},
@@ -182,7 +196,7 @@ func TestPlayableWhileItUploads(t *testing.T) {
 				s.Beginning(partsOfClip * 2 / 3)
 				if c.waits {
 					s.until(4*time.Minute, func(view videostore.View) error {
-						if view.Video.Upload.ProbeTries == 0 {
+						if view.Subject.Upload.ProbeTries == 0 {
 							return errors.New("it was not looked at")
 						}
 						return nil
@@ -195,8 +209,8 @@ func TestPlayableWhileItUploads(t *testing.T) {
 				whole.Complete()
 				s.until(4*time.Minute, beginning)
 				view, err := b.videos.View(t.Context(), s.ID)
-				if err != nil || view.Video.State != video.AwaitingUpload || len(s.Sent) == partsOfClip {
-					t.Errorf("playable with %d of %d parts, state %s, %v", len(s.Sent), partsOfClip, view.Video.State, err)
+				if err != nil || view.Subject.State != engine.AwaitingUpload || len(s.Sent) == partsOfClip {
+					t.Errorf("playable with %d of %d parts, state %s, %v", len(s.Sent), partsOfClip, view.Subject.State, err)
 				}
 				if _, found := view.Find(1, workflow.StepEncode, len(view.Plans[1].Chunks)-1); found {
 					t.Error("the last chunk was begun before the last byte")
@@ -246,13 +260,13 @@ func TestEveryClipIsTheSameWhileItUploads(t *testing.T) {
 				s.Beginning(parts / 2)
 				s.until(4*time.Minute, s.rests)
 				view, err := b.videos.View(t.Context(), s.ID)
-				if err != nil || view.Video.State != video.AwaitingUpload {
-					t.Fatalf("state %s, %v", view.Video.State, err)
+				if err != nil || view.Subject.State != engine.AwaitingUpload {
+					t.Fatalf("state %s, %v", view.Subject.State, err)
 				}
-				if chunk, _ := view.Find(1, workflow.StepEncode, 0); chunk.State == videostore.StepDone {
+				if chunk, _ := view.Find(1, workflow.StepEncode, 0); chunk.State == engine.RunDone {
 					early.Add(1)
 				}
-				t.Logf("%d tries, %d of %d parts, %v", view.Video.Upload.ProbeTries, len(s.Sent), parts, done(view))
+				t.Logf("%d tries, %d of %d parts, %v", view.Subject.Upload.ProbeTries, len(s.Sent), parts, done(view))
 				s.Complete()
 				whole.Complete()
 				s.until(4*time.Minute, ready)
@@ -275,7 +289,7 @@ func (s *sending) rests(view videostore.View) error {
 	if len(s.Sent) == s.Layout.Count() { // only complete is missing
 		return nil
 	}
-	if gaveUp := view.Video.Upload.ProbeTries > 5; gaveUp {
+	if gaveUp := view.Subject.Upload.ProbeTries > 5; gaveUp {
 		return nil
 	}
 	if !planned {
@@ -287,7 +301,7 @@ func (s *sending) rests(view videostore.View) error {
 	}
 	for i := range plan.Chunks[1:] { // all but the last
 		share := (plan.Start(i+1) + 1) / plan.DurationSeconds * float64(s.Layout.Count())
-		if chunk, _ := view.Find(1, workflow.StepEncode, i); share+2 < float64(head) && chunk.State != videostore.StepDone {
+		if chunk, _ := view.Find(1, workflow.StepEncode, i); share+2 < float64(head) && chunk.State != engine.RunDone {
 			return fmt.Errorf("chunk %d, which needs %.1f parts, is not made of %d", i, share, head)
 		}
 	}
@@ -296,7 +310,7 @@ func (s *sending) rests(view videostore.View) error {
 
 // beginning holds when the first seconds are made and can be watched.
 func beginning(view videostore.View) error {
-	if chunk, _ := view.Find(1, workflow.StepEncode, 1); !view.Video.Playable || chunk.State != videostore.StepDone {
+	if chunk, _ := view.Find(1, workflow.StepEncode, 1); !view.Subject.Playable || chunk.State != engine.RunDone {
 		return errors.New("not playable, or chunk 1 is not done")
 	}
 	return nil
@@ -309,7 +323,7 @@ func (s *sending) equals(whole *sending) {
 	if outputs < 8 {
 		s.t.Errorf("only %d outputs", outputs)
 	}
-	if chunk, _ := view.Find(1, workflow.StepEncode, 0); !chunk.FinishedAt.Before(view.Video.UploadedAt) {
+	if chunk, _ := view.Find(1, workflow.StepEncode, 0); !chunk.FinishedAt.Before(view.Subject.UploadedAt) {
 		s.t.Errorf("the first chunk was made after the upload")
 	}
 }

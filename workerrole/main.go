@@ -94,7 +94,7 @@ func runWith(ctx context.Context, cfg config) error {
 			Twins: duplicates.New(account), Tool: tool, Linger: cfg.PurgeLinger,
 		},
 	}
-	r.Videos.Observe(videostore.Observer{Video: measured.changed, Attempt: measured.attempt})
+	r.Videos.Observer = videostore.Observer{Subject: measured.changed, Attempt: measured.attempt}
 	work, err := r.consumer(step.All(r.Needs))
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/sourceparts"
@@ -55,15 +56,15 @@ func TestOneWorkerMakesAVideoReady(t *testing.T) {
 		if view, err = videos.View(t.Context(), id); err != nil {
 			return err
 		}
-		if view.Video.State != video.Ready {
-			return fmt.Errorf("state %s, error %v, steps %+v", view.Video.State, view.Video.Error, view.Steps)
+		if view.Subject.State != engine.Ready {
+			return fmt.Errorf("state %s, error %v, steps %+v", view.Subject.State, view.Subject.Error, view.Runs)
 		}
 		return nil
 	})
-	if !view.Video.Playable || view.Video.DurationSeconds != 20 || view.Video.Width != 320 {
-		t.Errorf("video %+v: want playable, 20 s, 320 pixels wide", view.Video)
+	if !view.Subject.Playable || view.Subject.DurationSeconds != 20 || view.Subject.Width != 320 {
+		t.Errorf("video %+v: want playable, 20 s, 320 pixels wide", view.Subject)
 	}
-	p, err := view.Presentation(1)
+	p, err := videostore.Presentation(view, 1)
 	if err != nil || !p.Complete() {
 		t.Errorf("the presentation is not complete: %v", err)
 	}
@@ -79,7 +80,7 @@ func TestOneWorkerMakesAVideoReady(t *testing.T) {
 	}
 	azuritetest.Eventually(t, 20*time.Second, func() error {
 		page, _, err := catalog.New(b.account).Recent(t.Context(), 10, "")
-		if err != nil || !slices.Equal(page, []video.ID{id}) {
+		if err != nil || !slices.Equal(page, []engine.ID{id}) {
 			return fmt.Errorf("recent videos: %v, %v", page, err)
 		}
 		found, err := searchindex.New(b.account).Search(t.Context(), searchindex.Query{Channel: "tests"}, 10, "")
@@ -97,20 +98,20 @@ func TestOneWorkerMakesAVideoReady(t *testing.T) {
 // what that took.
 func everyAttemptIsCounted(t *testing.T, view videostore.View) {
 	t.Helper()
-	var all videostore.Usage
-	for _, s := range view.Steps {
+	var all engine.Usage
+	for _, s := range view.Runs {
 		tries := s.AllAttempts()
 		spent, notCounted := s.TotalUsage()
-		if len(tries) != s.Attempts || s.State == videostore.StepDone && (notCounted > 0 || tries[len(tries)-1].Outcome != videostore.OutcomeDone) {
+		if len(tries) != s.Attempts || s.State == engine.RunDone && (notCounted > 0 || tries[len(tries)-1].Outcome != engine.OutcomeDone) {
 			t.Errorf("%s: %d attempts, %d not counted: %+v", s.Key, s.Attempts, notCounted, tries)
 		}
 		ended := 0
 		for _, a := range tries {
-			if a.Outcome != videostore.OutcomeRunning { // what a running attempt spent is not written yet
+			if a.Outcome != engine.OutcomeRunning { // what a running attempt spent is not written yet
 				ended++
 			}
 			if a.Worker == "" || a.Queued.IsZero() || a.Queued.After(a.Started) ||
-				a.Outcome != videostore.OutcomeRunning && a.Ended.Before(a.Started) { // what comes after ready may still run
+				a.Outcome != engine.OutcomeRunning && a.Ended.Before(a.Started) { // what comes after ready may still run
 				t.Errorf("%s: %+v, want a worker, and the moments in their order", s.Key, a)
 			}
 		}
@@ -141,13 +142,13 @@ func TestReplacedSourceFailsTheVideo(t *testing.T) {
 	stop := b.work(t)
 	var view videostore.View
 	azuritetest.Eventually(t, time.Minute, func() (err error) {
-		if view, err = b.videos.View(t.Context(), b.id); err == nil && view.Video.State != video.Failed {
-			err = fmt.Errorf("state %s", view.Video.State)
+		if view, err = b.videos.View(t.Context(), b.id); err == nil && view.Subject.State != engine.Failed {
+			err = fmt.Errorf("state %s", view.Subject.State)
 		}
 		return err
 	})
-	if view.Video.Error == nil || view.Video.Error.Code != video.SourceChanged {
-		t.Errorf("error %+v, want %s", view.Video.Error, video.SourceChanged)
+	if view.Subject.Error == nil || view.Subject.Error.Code != video.SourceChanged {
+		t.Errorf("error %+v, want %s", view.Subject.Error, video.SourceChanged)
 	}
 	if probe, _ := view.Find(1, workflow.StepProbe, 0); probe.Attempts != 1 {
 		t.Errorf("%d attempts, want 1", probe.Attempts)
@@ -188,10 +189,10 @@ func TestPartOfACompleteUploadChanges(t *testing.T) {
 				switch {
 				case err != nil:
 					return err
-				case view.Video.State != video.Failed:
-					return fmt.Errorf("state %s: %+v", view.Video.State, view.Steps)
-				case view.Video.Error.Code != video.SourceChanged:
-					t.Fatalf("failed with %+v, want %s", view.Video.Error, video.SourceChanged)
+				case view.Subject.State != engine.Failed:
+					return fmt.Errorf("state %s: %+v", view.Subject.State, view.Runs)
+				case view.Subject.Error.Code != video.SourceChanged:
+					t.Fatalf("failed with %+v, want %s", view.Subject.Error, video.SourceChanged)
 				}
 				return nil
 			})
@@ -205,7 +206,7 @@ type bench struct {
 	account *azstore.Account
 	videos  *videostore.Store
 	blobs   *blobstore.Store
-	id      video.ID
+	id      engine.ID
 }
 
 func newBench(t *testing.T) bench {
@@ -216,9 +217,14 @@ func newBench(t *testing.T) bench {
 	if err := provision.Ensure(t.Context(), account, queues); err != nil {
 		t.Fatal(err)
 	}
-	b := bench{account: account, videos: videostore.New(account, queues), blobs: blobstore.New(account), id: video.NewID()}
-	v := video.Video{ID: b.id, Title: "A clip", Owner: video.LocalOwner, Channel: "tests", State: video.AwaitingUpload,
-		Visibility: video.Public, Priority: video.Normal, CreatedAt: time.Now().UTC()}
+	b := bench{account: account, videos: videostore.New(account, queues), blobs: blobstore.New(account), id: engine.NewID()}
+	v := video.Video{
+		Meta: engine.Meta{
+			ID: b.id, Owner: video.LocalOwner, Channel: "tests", State: engine.AwaitingUpload,
+			Priority: engine.Normal, CreatedAt: time.Now().UTC(),
+		},
+		Title: "A clip", Visibility: video.Public,
+	}
 	if _, err := b.videos.Create(t.Context(), v); err != nil {
 		t.Fatal(err)
 	}
@@ -235,8 +241,13 @@ func (b bench) begin(t *testing.T, path string) *partstest.Sending {
 func (b bench) inParts(t *testing.T, content []byte, parts int) *partstest.Sending {
 	t.Helper()
 	layout := partstest.Layout(content, parts)
-	v := video.Video{ID: video.NewID(), Title: "A clip", Owner: video.LocalOwner, Channel: "tests", State: video.AwaitingUpload, Visibility: video.Public, Priority: video.Normal,
-		CreatedAt: time.Now().UTC(), Upload: partstest.Upload(layout)}
+	v := video.Video{
+		Meta: engine.Meta{
+			ID: engine.NewID(), Owner: video.LocalOwner, Channel: "tests", State: engine.AwaitingUpload,
+			Priority: engine.Normal, CreatedAt: time.Now().UTC(), Upload: partstest.Upload(layout),
+		},
+		Title: "A clip", Visibility: video.Public,
+	}
 	if _, err := b.videos.Create(t.Context(), v); err != nil {
 		t.Fatal(err)
 	}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/engine"
 	sharedmetrics "github.com/cutroom/cutroom/shared/metrics"
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
 )
@@ -77,7 +77,7 @@ func (m *metrics) begin(specs []azq.Spec) {
 	for _, s := range workflow.Steps {
 		m.took.WithLabelValues(s.Name)
 		m.cpu.WithLabelValues(s.Name)
-		for _, o := range []videostore.Outcome{videostore.OutcomeDone, videostore.OutcomeFailed, videostore.OutcomeRetry, videostore.OutcomeReleased, videostore.OutcomeLost} {
+		for _, o := range []engine.Outcome{engine.OutcomeDone, engine.OutcomeFailed, engine.OutcomeRetry, engine.OutcomeReleased, engine.OutcomeLost} {
 			m.attempts.WithLabelValues(s.Name, string(o))
 		}
 	}
@@ -145,18 +145,18 @@ func (m *metrics) changed(before, after video.Video) {
 	if before.ReadyAt.IsZero() && !after.ReadyAt.IsZero() { // and not when it is processed again
 		m.ready.Observe(since)
 	}
-	if before.State != video.Failed && after.State == video.Failed && after.Error != nil {
+	if before.State != engine.Failed && after.State == engine.Failed && after.Error != nil {
 		cause := causeFile
-		if after.Error.Code == video.ProcessingFailed {
+		if after.Error.Code == engine.ProcessingFailed {
 			cause = causeProcessing
 		}
 		m.failed.WithLabelValues(cause).Inc()
 	}
 }
 
-func (m *metrics) attempt(key workflow.Key, plan video.Plan, a videostore.Attempt) {
+func (m *metrics) attempt(key engine.Key, plan video.Plan, a engine.Attempt) {
 	m.ended(key.Step, a)
-	if a.Outcome != videostore.OutcomeDone || a.Usage == nil || key.Declared().Makes != workflow.Pictures || key.Index >= len(plan.Chunks) {
+	if a.Outcome != engine.OutcomeDone || a.Usage == nil || workflow.Declaration.StepOf(key).Makes != workflow.Pictures || key.Index >= len(plan.Chunks) {
 		return
 	}
 	chunk := plan.Chunks[key.Index]
@@ -165,9 +165,9 @@ func (m *metrics) attempt(key workflow.Key, plan video.Plan, a videostore.Attemp
 }
 
 // ended counts an attempt of any step. The end of a lost one is not known.
-func (m *metrics) ended(step string, a videostore.Attempt) {
+func (m *metrics) ended(step string, a engine.Attempt) {
 	m.attempts.WithLabelValues(step, string(a.Outcome)).Inc()
-	if a.Outcome != videostore.OutcomeLost {
+	if a.Outcome != engine.OutcomeLost {
 		m.took.WithLabelValues(step).Observe(max(0, a.Ended.Sub(a.Started)).Seconds())
 	}
 	if a.Usage == nil {

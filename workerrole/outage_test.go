@@ -20,6 +20,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/inject"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/testkit/partstest"
 	"github.com/cutroom/cutroom/shared/video"
@@ -52,11 +53,16 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-func (s *site) upload(t *testing.T, path string, n int) (ids []video.ID) {
+func (s *site) upload(t *testing.T, path string, n int) (ids []engine.ID) {
 	t.Helper()
 	for range n {
-		v := video.Video{ID: video.NewID(), Title: "A clip", Owner: video.LocalOwner, Channel: "tests", State: video.AwaitingUpload,
-			Visibility: video.Public, Priority: video.Normal, CreatedAt: time.Now().UTC()}
+		v := video.Video{
+			Meta: engine.Meta{
+				ID: engine.NewID(), Owner: video.LocalOwner, Channel: "tests", State: engine.AwaitingUpload,
+				Priority: engine.Normal, CreatedAt: time.Now().UTC(),
+			},
+			Title: "A clip", Visibility: video.Public,
+		}
 		if _, err := s.videos.Create(t.Context(), v); err != nil {
 			t.Fatal(err)
 		}
@@ -115,15 +121,15 @@ func (s *site) row(t *testing.T, name string) (workers.Worker, error) {
 	return workers.Worker{}, errors.New("not in the register")
 }
 
-func (s *site) state(t *testing.T, want video.State, ids ...video.ID) error {
+func (s *site) state(t *testing.T, want engine.State, ids ...engine.ID) error {
 	t.Helper()
 	for _, id := range ids {
 		view, err := s.videos.View(t.Context(), id)
 		if err != nil {
 			return err
 		}
-		if view.Video.State != want {
-			return fmt.Errorf("state %s, error %v, steps %+v", view.Video.State, view.Video.Error, view.Steps)
+		if view.Subject.State != want {
+			return fmt.Errorf("state %s, error %v, steps %+v", view.Subject.State, view.Subject.Error, view.Runs)
 		}
 	}
 	return nil
@@ -153,7 +159,7 @@ func TestOutageOfOneServiceFailsNoVideo(t *testing.T) {
 			ids := s.upload(t, path, 3)
 			azuritetest.Eventually(t, time.Minute, func() error { // work is in progress
 				view, err := s.videos.View(t.Context(), ids[0])
-				if err == nil && len(view.Steps) == 0 {
+				if err == nil && len(view.Runs) == 0 {
 					err = errors.New("not begun")
 				}
 				return err
@@ -171,7 +177,7 @@ func TestOutageOfOneServiceFailsNoVideo(t *testing.T) {
 			}
 			outage.Calm()
 			healed := time.Now()
-			azuritetest.Eventually(t, 4*time.Minute, func() error { return s.state(t, video.Ready, ids...) })
+			azuritetest.Eventually(t, 4*time.Minute, func() error { return s.state(t, engine.Ready, ids...) })
 			t.Logf("%s away for %v: all ready %.1f s later", service, 3*each, time.Since(healed).Seconds())
 			s.wantNoPoison(t)
 			if service != azstore.Tables && !told {
@@ -215,14 +221,14 @@ func TestFullDiskOfOneWorkerFailsNoVideo(t *testing.T) {
 		for _, name := range []string{"sick", "no room"} {
 			w, err := s.row(t, name)
 			if err == nil && w.Trouble == "" {
-				err = fmt.Errorf("%+v %v", w, s.state(t, video.Ready, ids...))
+				err = fmt.Errorf("%+v %v", w, s.state(t, engine.Ready, ids...))
 			}
 			errs = append(errs, err)
 		}
 		return errors.Join(errs...)
 	})
 	s.start(t, "healthy", nil, nil)
-	azuritetest.Eventually(t, 3*time.Minute, func() error { return s.state(t, video.Ready, ids...) })
+	azuritetest.Eventually(t, 3*time.Minute, func() error { return s.state(t, engine.Ready, ids...) })
 	s.wantNoPoison(t)
 	w, err := s.row(t, "sick")
 	if err != nil || w.Failed != 0 || w.Troubled == 0 || w.Troubled > 60 {
@@ -289,5 +295,5 @@ func TestReadinessFollowsTheBreaker(t *testing.T) {
 		}
 		return err
 	})
-	azuritetest.Eventually(t, 2*time.Minute, func() error { return s.state(t, video.Ready, ids...) }) // ready, and it receives
+	azuritetest.Eventually(t, 2*time.Minute, func() error { return s.state(t, engine.Ready, ids...) }) // ready, and it receives
 }

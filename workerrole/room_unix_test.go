@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
-	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
@@ -45,25 +45,25 @@ func TestCopyWithoutRoomIsMadeByAnother(t *testing.T) {
 		}
 		return err
 	})
-	probe := func() (videostore.Step, error) {
+	probe := func() (engine.Run, error) {
 		view, err := s.videos.View(t.Context(), id)
 		if err != nil {
-			return videostore.Step{}, err
+			return engine.Run{}, err
 		}
-		for _, step := range view.Steps {
+		for _, step := range view.Runs {
 			if step.Key.Step == workflow.StepProbe {
 				return step, nil
 			}
 		}
-		return videostore.Step{}, errors.New("there is no probe")
+		return engine.Run{}, errors.New("there is no probe")
 	}
-	if step, err := probe(); err != nil || step.State == videostore.StepDone || step.Attempts == 0 {
+	if step, err := probe(); err != nil || step.State == engine.RunDone || step.Attempts == 0 {
 		t.Errorf("the probe is %+v, %v: want it begun and left", step, err)
 	}
 	s.start(t, "roomy", nil, nil)
 	azuritetest.Eventually(t, time.Minute, func() error {
 		step, err := probe()
-		if err == nil && (step.State != videostore.StepDone || step.Worker != "roomy") {
+		if err == nil && (step.State != engine.RunDone || step.Worker != "roomy") {
 			err = fmt.Errorf("the probe is %+v", step)
 		}
 		return err

@@ -8,9 +8,9 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/testkit/metricstest"
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 	"github.com/cutroom/cutroom/workerrole/internal/step"
@@ -32,18 +32,35 @@ func TestAVideoIsMeasuredOnce(t *testing.T) {
 	m := newMetrics(workflow.Specs)
 	uploaded := time.Now()
 	at := func(seconds int, edit func(*video.Video)) video.Video {
-		v := video.Video{State: video.Processing, UploadedAt: uploaded, UpdatedAt: uploaded.Add(time.Duration(seconds) * time.Second)}
+		v := video.Video{Meta: engine.Meta{
+			State: engine.Processing, UploadedAt: uploaded,
+			UpdatedAt: uploaded.Add(time.Duration(seconds) * time.Second),
+		}}
 		edit(&v)
 		return v
 	}
 	made := at(1, func(*video.Video) {})
 	playable := at(4, func(v *video.Video) { v.Playable = true })
 	renamed := at(5, func(v *video.Video) { v.Playable, v.Title = true, "other" })
-	ready := at(9, func(v *video.Video) { v.Playable, v.State, v.ReadyAt = true, video.Ready, v.UpdatedAt })
-	again := at(900, func(v *video.Video) { v.Playable, v.State, v.ReadyAt = true, video.Ready, v.UpdatedAt })
-	broken := at(2, func(v *video.Video) { v.State, v.Error = video.Failed, &video.Failure{Code: video.CorruptMedia} })
-	given := at(3, func(v *video.Video) { v.State, v.Error = video.Failed, &video.Failure{Code: video.ProcessingFailed} })
-	for _, change := range [][2]video.Video{{made, playable}, {playable, renamed}, {renamed, ready}, {ready, again}, {made, broken}, {broken, broken}, {made, given}} {
+	ready := at(9, func(v *video.Video) { v.Playable, v.State, v.ReadyAt = true, engine.Ready, v.UpdatedAt })
+	again := at(900, func(v *video.Video) { v.Playable, v.State, v.ReadyAt = true, engine.Ready, v.UpdatedAt })
+	broken := at(2, func(v *video.Video) { v.State, v.Error = engine.Failed, &engine.Failure{Code: video.CorruptMedia} })
+	given := at(3, func(v *video.Video) { v.State, v.Error = engine.Failed, &engine.Failure{Code: engine.ProcessingFailed} })
+	for _, change := range [][2]video.Video{{
+		made, playable,
+	}, {
+		playable, renamed,
+	}, {
+		renamed, ready,
+	}, {
+		ready, again,
+	}, {
+		made, broken,
+	}, {
+		broken, broken,
+	}, {
+		made, given,
+	}} {
 		m.changed(change[0], change[1])
 	}
 	families, err := m.registry.Gather()
@@ -75,12 +92,12 @@ func TestAVideoIsMeasuredOnce(t *testing.T) {
 func TestAttemptsAreMeasured(t *testing.T) {
 	t.Parallel()
 	m := newMetrics(workflow.Specs)
-	key := workflow.Key{Step: workflow.StepEncode, Index: 1}
+	key := engine.Key{Step: workflow.StepEncode, Index: 1}
 	plan := video.Plan{FPS: video.Rational{Num: 25, Den: 1}, Chunks: []video.Chunk{{From: 0, To: 50}, {From: 50, To: 150}}}
 	begun := time.Now()
-	for _, outcome := range []videostore.Outcome{videostore.OutcomeLost, videostore.OutcomeRetry, videostore.OutcomeDone} {
-		a := videostore.Attempt{Started: begun, Ended: begun.Add(2 * time.Second), Outcome: outcome, Usage: &videostore.Usage{CPU: 8}}
-		if outcome == videostore.OutcomeLost {
+	for _, outcome := range []engine.Outcome{engine.OutcomeLost, engine.OutcomeRetry, engine.OutcomeDone} {
+		a := engine.Attempt{Started: begun, Ended: begun.Add(2 * time.Second), Outcome: outcome, Usage: &engine.Usage{CPU: 8}}
+		if outcome == engine.OutcomeLost {
 			a.Usage = nil
 		}
 		m.attempt(key, plan, a)

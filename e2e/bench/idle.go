@@ -20,8 +20,8 @@ import (
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/inject"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/price"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
@@ -119,7 +119,7 @@ func takeUp(ctx context.Context, s *stack.Stack) (taken []time.Duration, _ error
 	queues := azq.Open(account, azq.Options{Queues: workflow.Specs})
 	for i, spec := range queues.Specs() {
 		load.Pause(ctx, 3*time.Second+time.Duration(i*37)*time.Millisecond)
-		item, err := azq.NewItem(spec.Kinds[0], string(video.NewID()), fmt.Sprint("idle-", i), nil)
+		item, err := azq.NewItem(spec.Kinds[0], string(engine.NewID()), fmt.Sprint("idle-", i), nil)
 		if err != nil {
 			return nil, err
 		}

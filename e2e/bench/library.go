@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -47,16 +48,17 @@ func (l library) video(i, size int) video.Video {
 	word := func() string { return spell(words.Uint64()) }
 	name := func() string { n := names.Uint64(); return spell(100_000+n%900) + " " + spell(200_000+n) }
 	v := video.Video{
-		ID:          id(i),
+		Meta: engine.Meta{
+			ID: id(i), Channel: fmt.Sprint("Channel ", r.IntN(1+size/50)), Priority: engine.Normal,
+			State: engine.Ready, Playable: true, Generation: 1, Serving: 1,
+			CreatedAt: l.newest.Add(-time.Duration(i) * time.Minute),
+			ReadyAt:   l.newest.Add(-time.Duration(i)*7*time.Minute + 30*time.Second),
+		},
 		Title:       strings.Join(some(3+r.IntN(4), word), " "),
-		Description: strings.Join(some(4+r.IntN(4), word), " "),
-		Actors:      some(1+r.IntN(3), name), Directors: some(1, name),
-		Tags:    some(2+r.IntN(3), func() string { return spell(300_000 + tags.Uint64()) }),
-		Channel: fmt.Sprint("Channel ", r.IntN(1+size/50)),
-
-		Visibility: video.Public, Priority: video.Normal, State: video.Ready, Playable: true, Generation: 1, Serving: 1,
-		DurationSeconds: float64(10 + r.IntN(600)), Width: 1280, Height: 720,
-		CreatedAt: l.newest.Add(-time.Duration(i) * time.Minute), ReadyAt: l.newest.Add(-time.Duration(i)*7*time.Minute + 30*time.Second),
+		Description: strings.Join(some(4+r.IntN(4), word), " "), Actors: some(1+r.IntN(3), name),
+		Directors:  some(1, name),
+		Tags:       some(2+r.IntN(3), func() string { return spell(300_000 + tags.Uint64()) }),
+		Visibility: video.Public, DurationSeconds: float64(10 + r.IntN(600)), Width: 1280, Height: 720,
 	}
 	if i < 300 && i%30 == 15 {
 		v.Title, v.Channel = v.Title+" "+needle, channelOfTen
@@ -68,14 +70,14 @@ func (l library) video(i, size int) video.Video {
 func (l library) common() string { return spell(0) }
 
 // id is the id of video i: as random as all, and the same every time.
-func id(i int) video.ID {
+func id(i int) engine.ID {
 	const alphabet = "abcdefghijklmnopqrstuvwxyz234567"
 	r := rand.New(rand.NewPCG(2, uint64(i)))
 	text := make([]byte, 26)
 	for n := range text {
 		text[n] = alphabet[r.IntN(len(alphabet))]
 	}
-	return video.ID(text)
+	return engine.ID(text)
 }
 
 // spell writes a number as a word that can be pronounced, at least two syllables.

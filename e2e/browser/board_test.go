@@ -29,7 +29,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
-	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
@@ -197,7 +197,9 @@ func showsABreaker(t *testing.T, tab context.Context, s *stack.Stack) {
 	register := workers.New(openAccount(t, s))
 	const reason = "trouble with blob since then: 503 ServerBusy"
 	seen := time.Now().Add(time.Minute).UTC() // not silent while we look: that takes the words away, too
-	sick := workers.Worker{Name: "sick", SeenAt: seen, Trouble: reason, Breakers: []azq.BreakerStats{{Dependency: "blob", State: "open", Since: time.Now().UTC(), Reason: "503 ServerBusy"}}}
+	sick := workers.Worker{Name: "sick", SeenAt: seen, Trouble: reason, Breakers: []azq.BreakerStats{{
+		Dependency: "blob", State: "open", Since: time.Now().UTC(), Reason: "503 ServerBusy",
+	}}}
 	if err := register.Beat(t.Context(), sick); err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +261,7 @@ type crowd struct {
 	t        *testing.T
 	queues   *azq.Client
 	register *workers.Register
-	videos   []video.ID
+	videos   []engine.ID
 	names    []string
 	held     map[int][]*azq.Lease // by worker
 	done     []int64
@@ -289,7 +291,7 @@ func newCrowd(t *testing.T, s *stack.Stack) *crowd {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.videos = append(c.videos, video.ID(v.Id))
+		c.videos = append(c.videos, engine.ID(v.Id))
 	}
 	for n := range crowdWorkers {
 		c.names = append(c.names, fmt.Sprintf("worker-%d", n+1))
@@ -312,7 +314,7 @@ var lanes = []string{"encode-first", "encode-high", "encode-high-1", "encode-nor
 
 func (c *crowd) send(ctx context.Context) {
 	spec := c.queues.Queue(lanes[c.sent%len(lanes)]).Spec()
-	key := workflow.Key{ID: c.videos[c.sent/3%len(c.videos)], Generation: 1, Step: spec.Kinds[0], Index: c.sent}
+	key := engine.Key{ID: c.videos[c.sent/3%len(c.videos)], Generation: 1, Step: spec.Kinds[0], Index: c.sent}
 	item, err := azq.NewItem(key.Step, string(key.ID), key.ItemID(), key.Payload())
 	if err == nil {
 		err = c.queues.SendItem(ctx, spec.Name, item, 0)
@@ -361,7 +363,7 @@ func (c *crowd) beat(ctx context.Context, n int) error {
 
 // queueOf finds where send has put an item.
 func queueOf(item azq.Item) string {
-	key, _ := workflow.KeyOf(item)
+	key, _ := engine.KeyOf(item)
 	return lanes[key.Index%len(lanes)]
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
-	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
@@ -30,14 +30,14 @@ func TestBurstWithoutWorkers(t *testing.T) {
 		"CUTROOM_JANITOR_INTERVAL=5m")
 	type kind struct {
 		clip     *clip
-		priority video.Priority
+		priority engine.Priority
 		count    int
 	}
-	low, normal := kind{middling, video.Low, 2}, kind{lengthy, video.Normal, 4}
+	low, normal := kind{middling, engine.Low, 2}, kind{lengthy, engine.Normal, 4}
 	start := time.Now()
-	var ids []video.ID
-	by := map[video.Priority][]video.ID{}
-	for _, k := range []kind{low, normal, {tiny, video.Normal, burst - low.count - normal.count}} {
+	var ids []engine.ID
+	by := map[engine.Priority][]engine.ID{}
+	for _, k := range []kind{low, normal, {tiny, engine.Normal, burst - low.count - normal.count}} {
 		uploaded := l.uploadMany(k.clip, k.priority, k.count)
 		ids = append(ids, uploaded...)
 		if k.clip != tiny {
@@ -54,8 +54,8 @@ func TestBurstWithoutWorkers(t *testing.T) {
 		l.worker(name, "WORKERROLE_POOLS=light=4,heavy=2")
 	}
 	l.await(2*time.Minute, "probed, some of them", func() bool { return l.count("State eq 'uploaded'") < burst-3 })
-	by[video.High] = l.uploadMany(middling, video.High, 1)
-	ids = append(ids, by[video.High]...)
+	by[engine.High] = l.uploadMany(middling, engine.High, 1)
+	ids = append(ids, by[engine.High]...)
 	left := len(ids)
 	l.await(6*time.Minute, "all ready", func() bool {
 		if failed := l.count("State eq 'failed'"); failed > 0 {
@@ -67,15 +67,15 @@ func TestBurstWithoutWorkers(t *testing.T) {
 	t.Logf("%d uploads accepted in %.1f s; all of them and one more ready %.1f s after the workers came",
 		burst, accepted.Seconds(), time.Since(start).Seconds())
 
-	ready := func(ids []video.ID) (times []time.Time) {
+	ready := func(ids []engine.ID) (times []time.Time) {
 		for _, id := range ids {
-			times = append(times, l.view(id).Video.ReadyAt)
+			times = append(times, l.view(id).Subject.ReadyAt)
 		}
 		return times
 	}
-	urgent := slices.MaxFunc(ready(by[video.High]), time.Time.Compare)
+	urgent := slices.MaxFunc(ready(by[engine.High]), time.Time.Compare)
 	overtaken := 0
-	for _, at := range ready(by[video.Normal]) {
+	for _, at := range ready(by[engine.Normal]) {
 		if at.After(urgent) {
 			overtaken++
 		}
@@ -84,8 +84,8 @@ func TestBurstWithoutWorkers(t *testing.T) {
 	if overtaken <= normal.count/2 {
 		t.Errorf("the urgent one overtook %d of %d, want most", overtaken, normal.count)
 	}
-	lastNormal := slices.MaxFunc(l.chunkTimes(by[video.Normal]), time.Time.Compare)
-	slow := l.chunkTimes(by[video.Low])
+	lastNormal := slices.MaxFunc(l.chunkTimes(by[engine.Normal]), time.Time.Compare)
+	slow := l.chunkTimes(by[engine.Low])
 	moved := 0
 	for _, at := range slow {
 		if at.Before(lastNormal) {
@@ -100,7 +100,7 @@ func TestBurstWithoutWorkers(t *testing.T) {
 	for _, id := range ids {
 		view := l.view(id)
 		var frames int64
-		p, err := view.Presentation(1)
+		p, err := videostore.Presentation(view, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,9 +114,9 @@ func TestBurstWithoutWorkers(t *testing.T) {
 	l.nothingLeft()
 }
 
-func (l *lane) uploadMany(c *clip, priority video.Priority, count int) []video.ID {
+func (l *lane) uploadMany(c *clip, priority engine.Priority, count int) []engine.ID {
 	l.t.Helper()
-	ids, errs := make([]video.ID, count), make([]error, count)
+	ids, errs := make([]engine.ID, count), make([]error, count)
 	next := make(chan int, count)
 	for i := range count {
 		next <- i
@@ -141,7 +141,7 @@ func (l *lane) uploadMany(c *clip, priority video.Priority, count int) []video.I
 // through.
 func (l *lane) count(filter string) (n int) {
 	l.t.Helper()
-	rows := tablestore.New(l.account, videostore.VideosTable).Query(l.t.Context(), tablestore.Query{
+	rows := tablestore.New(l.account, workflow.VideosTable).Query(l.t.Context(), tablestore.Query{
 		Filter: "RowKey eq 'META' and " + filter, Select: []string{"PartitionKey", "RowKey"}, Class: tablestore.Scan,
 	})
 	for _, err := range rows {
@@ -158,11 +158,11 @@ const urgentChunks = 3
 
 // chunkTimes is when those chunks were done that are not among a video's first,
 // urgent ones.
-func (l *lane) chunkTimes(ids []video.ID) (times []time.Time) {
+func (l *lane) chunkTimes(ids []engine.ID) (times []time.Time) {
 	l.t.Helper()
 	for _, id := range ids {
 		view := l.view(id)
-		for _, s := range view.Steps {
+		for _, s := range view.Runs {
 			if s.Key.Step == workflow.StepEncode && s.Key.Index >= urgentChunks {
 				times = append(times, s.FinishedAt)
 			}

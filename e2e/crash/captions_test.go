@@ -9,13 +9,12 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/stack"
-	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workflow"
 )
 
 // sendCaptions sends a file of one cue.
-func (l *lane) sendCaptions(id video.ID, language, text string) workflow.Key {
+func (l *lane) sendCaptions(id engine.ID, language, text string) engine.Key {
 	l.t.Helper()
 	file := "1\n00:00:01,000 --> 00:00:02,000\n" + text + "\n"
 	status, answer := l.call(http.MethodPost, "/api/v1/videos/"+string(id)+"/captions/"+language, strings.NewReader(file), "application/x-subrip")
@@ -33,19 +32,19 @@ func (l *lane) sendCaptions(id video.ID, language, text string) workflow.Key {
 }
 
 // readyCaptions waits until the file that was sent last is served.
-func (l *lane) readyCaptions(key workflow.Key, text string) (made videostore.Step) {
+func (l *lane) readyCaptions(key engine.Key, text string) (made engine.Run) {
 	l.t.Helper()
 	l.await(2*time.Minute, "captions", func() bool {
 		var err error
 		if made, err = l.videos.Requested(l.t.Context(), key); err != nil {
 			l.t.Fatal(err)
 		}
-		if made.State == videostore.StepFailed {
+		if made.State == engine.RunFailed {
 			l.t.Fatalf("%s failed: %v", key, made.Error)
 		}
-		return made.State == videostore.StepDone
+		return made.State == engine.RunDone
 	})
-	status, file := l.call(http.MethodGet, "/api/v1/videos/"+string(key.ID)+"/captions/"+key.Language, nil, "")
+	status, file := l.call(http.MethodGet, "/api/v1/videos/"+string(key.ID)+"/captions/"+key.Variant, nil, "")
 	if want := "WEBVTT\n\n00:00:01.000 --> 00:00:02.000\n" + text + "\n"; status != http.StatusOK || string(file) != want {
 		l.t.Errorf("%s: %d %q, want %q", key, status, file, want)
 	}
@@ -76,7 +75,7 @@ func TestCaptionsKilledAtEveryBoundary(t *testing.T) {
 		l.revive(worker)
 		made := l.readyCaptions(key, text)
 		want := 1
-		if before.State == videostore.StepRunning {
+		if before.State == engine.RunRunning {
 			want = 2
 			took := made.StartedAt.Sub(died)
 			t.Logf("%-18s taken up again %.1f s after the kill", point, took.Seconds())
@@ -104,7 +103,7 @@ func TestCaptionsKilledAtEveryBoundary(t *testing.T) {
 
 	// Reprocessing leaves them, a delete takes them along.
 	l.ask(http.StatusAccepted, http.MethodPost, "/api/v1/videos/"+string(id)+"/reprocess")
-	l.await(4*time.Minute, "ready again", func() bool { return l.view(id).Video.Serving == 2 })
+	l.await(4*time.Minute, "ready again", func() bool { return l.view(id).Subject.Serving == 2 })
 	l.readyCaptions(key, "new")
 	l.nothingLeft()
 	l.ask(http.StatusAccepted, http.MethodDelete, "/api/v1/videos/"+string(id))

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -35,16 +36,16 @@ func TestCancelRetryReprocess(t *testing.T) {
 	})
 	t.Logf("encoder stopped and messages dropped %.1f s after the cancellation", time.Since(asked).Seconds())
 	cancelled := l.view(id)
-	if cancelled.Video.State != video.Cancelled {
-		t.Fatalf("state %s after cancel", cancelled.Video.State)
+	if cancelled.Subject.State != engine.Cancelled {
+		t.Fatalf("state %s after cancel", cancelled.Subject.State)
 	}
-	done := map[workflow.Key]videostore.Step{}
-	for _, step := range cancelled.Steps {
-		if step.State == videostore.StepDone {
+	done := map[engine.Key]engine.Run{}
+	for _, step := range cancelled.Runs {
+		if step.State == engine.RunDone {
 			done[step.Key] = step
 		}
 	}
-	if chunks := cancelled.Progress().ChunksDone; chunks < 2 || chunks > 3 {
+	if chunks := videostore.ProgressOf(cancelled).ChunksDone; chunks < 2 || chunks > 3 {
 		t.Fatalf("%d chunks were done at the cancellation, want 2 or 3 of 4", chunks)
 	}
 
@@ -62,10 +63,10 @@ func TestCancelRetryReprocess(t *testing.T) {
 	plays := 0
 	l.await(4*time.Minute, "ready again", func() bool {
 		view := l.view(id)
-		if view.Video.State == video.Ready && view.Video.Serving == 2 {
+		if view.Subject.State == engine.Ready && view.Subject.Serving == 2 {
 			return true
 		}
-		if !view.Video.Playable {
+		if !view.Subject.Playable {
 			t.Error("not playable during the reprocessing")
 		}
 		text := string(l.ask(http.StatusOK, http.MethodGet, "/v/"+string(id)+"/"+first.Plans[1].Renditions[0].Name+".m3u8"))
@@ -79,15 +80,15 @@ func TestCancelRetryReprocess(t *testing.T) {
 		t.Error("no viewer looked at the playlist during the reprocessing")
 	}
 	second := l.ready(id) // and what comes after ready has ended, too
-	for _, step := range second.Steps {
-		if step.Key.Generation == 2 && step.State != videostore.StepDone {
+	for _, step := range second.Runs {
+		if step.Key.Generation == 2 && step.State != engine.RunDone {
 			t.Errorf("%s of generation 2 is %s", step.Key, step.State)
 		}
 	}
 	l.equalsUninterrupted(large, id)
 	l.nothingLeft()
 	l.await(30*time.Second, "rid of the first generation's blobs", func() bool {
-		for _, name := range l.blobNames(video.MediaContainer, video.Prefix(id)) {
+		for _, name := range l.blobNames(video.MediaContainer, engine.Prefix(id)) {
 			if strings.HasPrefix(name, string(id)+"/g00001/") {
 				return false
 			}

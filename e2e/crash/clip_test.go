@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -26,7 +27,7 @@ var numbered = &clip{name: "numbered", frames: 480, args: []string{
 }}
 
 // requestClip asks for a part, in frames of numbered.
-func (l *lane) requestClip(id video.ID, first, frames int) (key workflow.Key) {
+func (l *lane) requestClip(id engine.ID, first, frames int) (key engine.Key) {
 	l.t.Helper()
 	body := fmt.Sprintf(`{"startSeconds":%v,"durationSeconds":%v}`, float64(first)/15, float64(frames)/15)
 	status, answer := l.call(http.MethodPost, "/api/v1/videos/"+string(id)+"/clips", strings.NewReader(body), "application/json")
@@ -37,7 +38,7 @@ func (l *lane) requestClip(id video.ID, first, frames int) (key workflow.Key) {
 		l.t.Fatalf("ask for a clip: %d %s", status, answer)
 	}
 	key, err := videostore.ParseClipID(id, made.ID)
-	if err != nil || key.Index != first || key.Frames != frames {
+	if err != nil || key.Index != first || key.Length != frames {
 		l.t.Fatalf("asked for frames %d+%d, got clip %s (%v)", first, frames, made.ID, err)
 	}
 	return key
@@ -45,22 +46,22 @@ func (l *lane) requestClip(id video.ID, first, frames int) (key workflow.Key) {
 
 // readyClip waits for a clip and checks that it is the one that was asked for,
 // frame by frame.
-func (l *lane) readyClip(key workflow.Key) (made videostore.Step) {
+func (l *lane) readyClip(key engine.Key) (made engine.Run) {
 	l.t.Helper()
 	l.await(2*time.Minute, "a clip", func() bool {
 		var err error
 		if made, err = l.videos.Requested(l.t.Context(), key); err != nil {
 			l.t.Fatal(err)
 		}
-		if made.State == videostore.StepFailed {
+		if made.State == engine.RunFailed {
 			l.t.Fatalf("%s failed: %v", key, made.Error)
 		}
-		return made.State == videostore.StepDone
+		return made.State == engine.RunDone
 	})
 	at := l.BaseURL() + "/v/" + string(key.ID) + "/clips/" + key.Name() + ".mp4"
 	grey := ffmpeg(l.t, "-i", at, "-map", "0:v", "-vf", "scale=24:2,format=gray", "-f", "rawvideo", "-")
-	if len(grey) != 48*key.Frames {
-		l.t.Errorf("%s has %d frames, want %d", key, len(grey)/48, key.Frames)
+	if len(grey) != 48*key.Length {
+		l.t.Errorf("%s has %d frames, want %d", key, len(grey)/48, key.Length)
 	}
 	for i := 0; 48*(i+1) <= len(grey); i++ {
 		number := 0
@@ -74,7 +75,7 @@ func (l *lane) readyClip(key workflow.Key) (made videostore.Step) {
 		}
 	}
 	sound := ffmpeg(l.t, "-i", at, "-map", "0:a", "-ac", "1", "-f", "s16le", "-")
-	if got, want := float64(len(sound))/2/48000, float64(key.Frames)/15; got < want-0.03 || got > want+0.03 {
+	if got, want := float64(len(sound))/2/48000, float64(key.Length)/15; got < want-0.03 || got > want+0.03 {
 		l.t.Errorf("%s has %.3f s of sound, want %.3f", key, got, want)
 	}
 	return made
@@ -103,7 +104,7 @@ func TestClipKilledAtEveryBoundary(t *testing.T) {
 		l.revive(worker)
 		made := l.readyClip(key)
 		want := 1
-		if before.State == videostore.StepRunning {
+		if before.State == engine.RunRunning {
 			want = 2
 			took := made.StartedAt.Sub(died)
 			t.Logf("%-15s taken up again %.1f s after the kill", point, took.Seconds())
@@ -128,7 +129,7 @@ func TestClipKilledAtEveryBoundary(t *testing.T) {
 
 	// What plays is replaced; the clips stay.
 	l.ask(http.StatusAccepted, http.MethodPost, "/api/v1/videos/"+string(id)+"/reprocess")
-	l.await(4*time.Minute, "ready again", func() bool { return l.view(id).Video.Serving == 2 })
+	l.await(4*time.Minute, "ready again", func() bool { return l.view(id).Subject.Serving == 2 })
 	l.nothingLeft()
 	l.readyClip(key)
 
@@ -139,17 +140,17 @@ func TestClipKilledAtEveryBoundary(t *testing.T) {
 	hopeless := l.requestClip(id, 200, 30)
 	l.await(time.Minute, "a clip that failed", func() bool {
 		made, err := l.videos.Requested(t.Context(), hopeless)
-		return err == nil && made.State == videostore.StepFailed && made.Error.Code == video.ProcessingFailed && made.Attempts == 1
+		return err == nil && made.State == engine.RunFailed && made.Error.Code == engine.ProcessingFailed && made.Attempts == 1
 	})
-	if state := l.view(id).Video.State; state != video.Ready {
+	if state := l.view(id).Subject.State; state != engine.Ready {
 		t.Errorf("a clip failed, and its video is %s", state)
 	}
 	l.readyClip(key)
 }
 
-func (l *lane) clipBlobs(id video.ID) []string {
+func (l *lane) clipBlobs(id engine.ID) []string {
 	l.t.Helper()
-	return slices.DeleteFunc(l.blobNames(video.MediaContainer, video.Prefix(id)), func(name string) bool {
+	return slices.DeleteFunc(l.blobNames(video.MediaContainer, engine.Prefix(id)), func(name string) bool {
 		return !strings.Contains(name, "/clip/")
 	})
 }
@@ -203,13 +204,13 @@ func TestClipOvertakesBulkWork(t *testing.T) {
 	if err := l.StopRole(worker); err != nil {
 		t.Fatal(err)
 	}
-	var long []video.ID
+	var long []engine.ID
 	for range 3 {
 		long = append(long, l.mustUpload(lengthy))
 	}
 	light := l.worker("light", "WORKERROLE_POOLS=light=4,heavy=0")
 	l.await(time.Minute, "planned", func() bool {
-		return !slices.ContainsFunc(long, func(id video.ID) bool { return l.view(id).Video.State != video.Processing || l.view(id).Promised })
+		return !slices.ContainsFunc(long, func(id engine.ID) bool { return l.view(id).Subject.State != engine.Processing || l.view(id).Promised })
 	})
 	if err := l.StopRole(light); err != nil {
 		t.Fatal(err)

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/stack"
-	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/engine"
 )
 
 // notFound checks that nothing of a deleted video is served.
-func (l *lane) notFound(id video.ID) {
+func (l *lane) notFound(id engine.ID) {
 	l.t.Helper()
 	for _, path := range []string{"/api/v1/videos/" + string(id), "/api/v1/videos/" + string(id) + "/steps", "/v/" + string(id) + "/master.m3u8", "/v/" + string(id) + "/poster.jpg"} {
 		l.ask(http.StatusNotFound, http.MethodGet, path)

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/videostore"
 )
 
@@ -15,15 +15,15 @@ func TestAllQueuesAreDeleted(t *testing.T) {
 	t.Parallel()
 	l := newLane(t, 6*time.Second)
 	l.worker("first", oneEncoder)
-	ids := append(l.uploadMany(small, video.Normal, 1), l.uploadMany(tiny, video.Normal, 24)...)
+	ids := append(l.uploadMany(small, engine.Normal, 1), l.uploadMany(tiny, engine.Normal, 24)...)
 	l.encoding(1, func() videostore.View { return l.view(ids[0]) })
 	ids = append(ids, l.mustUpload(tiny)) // its probe's message has just been sent
 	begun, done := 0, 0
 	for _, id := range ids {
 		switch view := l.view(id); {
-		case view.Video.State == video.Ready:
+		case view.Subject.State == engine.Ready:
 			done++
-		case len(view.Steps) > 0:
+		case len(view.Runs) > 0:
 			begun++
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
@@ -22,8 +23,8 @@ func TestDrainGivesWorkBack(t *testing.T) {
 	pid := l.encoding(1, func() videostore.View { return l.view(id) })
 	before := l.view(id)
 	running := -1
-	for _, step := range before.Steps {
-		if step.Key.Step == workflow.StepEncode && step.State == videostore.StepRunning {
+	for _, step := range before.Runs {
+		if step.Key.Step == workflow.StepEncode && step.State == engine.RunRunning {
 			running = step.Key.Index
 		}
 	}
@@ -42,7 +43,7 @@ func TestDrainGivesWorkBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, m := range seen {
-				if key, err := workflow.KeyOf(m.Item); err == nil && key.Index == running && m.DequeueCount > 0 {
+				if key, err := engine.KeyOf(m.Item); err == nil && key.Index == running && m.DequeueCount > 0 {
 					given = m
 					return true
 				}
@@ -109,7 +110,7 @@ func TestStoppedAtEveryBoundary(t *testing.T) {
 				l.settled(id)
 				l.hold(stopped, soon(point+": settled", time.Since(stopped), 40*time.Second))
 				step, _, _ := strings.Cut(point, "/")
-				for _, s := range view.Steps {
+				for _, s := range view.Runs {
 					if s.Key.Step == step && tries(s) > 2 {
 						t.Errorf("%s: %s had %d attempts, want 2 at most", point, s.Key, s.Attempts)
 					}

@@ -8,9 +8,9 @@ import (
 
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/shared/early/earlytest"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/testkit/partstest"
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
@@ -38,8 +38,8 @@ func (l *lane) reaches(point string, there func() bool) *earlytest.Sending {
 		u.Arrived()
 		return there()
 	})
-	if view := l.view(u.ID); view.Video.State != video.AwaitingUpload || len(u.Sent) == u.Layout.Count() {
-		l.t.Errorf("%s: in state %s, with %d of %d parts", point, view.Video.State, len(u.Sent), u.Layout.Count())
+	if view := l.view(u.ID); view.Subject.State != engine.AwaitingUpload || len(u.Sent) == u.Layout.Count() {
+		l.t.Errorf("%s: in state %s, with %d of %d parts", point, view.Subject.State, len(u.Sent), u.Layout.Count())
 	}
 	return u
 }
@@ -95,9 +95,9 @@ func TestFrozenWhileItUploads(t *testing.T) {
 				_, err := os.Stat(marker)
 				return err == nil && processState(l.Pid(zombie)) == 'T'
 			})
-			var held []videostore.Step // what another one has to do; none after a commit
-			for _, s := range l.view(u.ID).Steps {
-				if s.Worker == "zombie" && s.State == videostore.StepRunning {
+			var held []engine.Run // what another one has to do; none after a commit
+			for _, s := range l.view(u.ID).Runs {
+				if s.Worker == "zombie" && s.State == engine.RunRunning {
 					held = append(held, s)
 				}
 			}
@@ -109,7 +109,7 @@ func TestFrozenWhileItUploads(t *testing.T) {
 				u.Arrived()
 				view := l.view(u.ID)
 				for _, was := range held {
-					if s, _ := view.Find(1, was.Key.Step, was.Key.Index); s.State != videostore.StepDone || s.Worker != "winner" {
+					if s, _ := view.Find(1, was.Key.Step, was.Key.Index); s.State != engine.RunDone || s.Worker != "winner" {
 						return false
 					}
 				}
@@ -144,8 +144,8 @@ func TestAbandonedUploadLeavesNothing(t *testing.T) {
 	u.Beginning(u.Layout.Count() * 2 / 3)
 	l.await(2*time.Minute, "a chunk", func() bool {
 		u.Arrived()
-		return slices.ContainsFunc(l.view(u.ID).Steps, func(s videostore.Step) bool {
-			return s.Key.Step == workflow.StepEncode && s.State == videostore.StepDone
+		return slices.ContainsFunc(l.view(u.ID).Runs, func(s engine.Run) bool {
+			return s.Key.Step == workflow.StepEncode && s.State == engine.RunDone
 		})
 	})
 	l.gone(u.ID, 3*time.Minute)
@@ -167,7 +167,7 @@ func (l *lane) begin(c *clip) *earlytest.Sending {
 		l.t.Fatal(err)
 	}
 	layout := partstest.Layout(content, 24)
-	_, err = l.videos.Change(l.t.Context(), id, "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
+	_, err = l.videos.Change(l.t.Context(), id, "", func(v *video.Video) ([]engine.OutboxMessage, error) {
 		v.Upload = partstest.Upload(layout)
 		return nil, nil
 	})

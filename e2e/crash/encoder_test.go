@@ -17,7 +17,7 @@ func (l *lane) encoding(chunks int, view func() videostore.View) (pid int) {
 	l.t.Helper()
 	l.await(4*time.Minute, "encoding", func() bool {
 		pids := l.encoders.running()
-		if view().Progress().ChunksDone < chunks || len(pids) == 0 {
+		if videostore.ProgressOf(view()).ChunksDone < chunks || len(pids) == 0 {
 			return false
 		}
 		pid = pids[len(pids)-1]
@@ -50,7 +50,7 @@ func TestKilledWhileEncoding(t *testing.T) {
 	took := l.recovered("encode/claimed", id, before).Sub(died)
 	view := l.ready(id)
 	t.Logf("ffmpeg dead after %v; its chunk taken up again after %.1f s; ready after %.1f s",
-		orphan.Round(time.Millisecond), took.Seconds(), view.Video.ReadyAt.Sub(died).Seconds())
+		orphan.Round(time.Millisecond), took.Seconds(), view.Subject.ReadyAt.Sub(died).Seconds())
 	l.hold(died, soon("ffmpeg died", orphan, time.Second))
 	l.hold(died, soon("taken up again", took, l.visibility+2*time.Second))
 	l.hold(died, attempts(before, view))

@@ -7,9 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workflow"
 )
 
 // history watches a video and remembers what must never happen.
@@ -21,19 +20,19 @@ type history struct {
 }
 
 // watch looks at a video five times a second until the test ends or stop is called.
-func (l *lane) watch(id video.ID) *history {
+func (l *lane) watch(id engine.ID) *history {
 	ctx, cancel := context.WithCancel(l.t.Context())
 	done := make(chan struct{})
 	h := &history{stop: func() { cancel(); <-done }}
 	l.t.Cleanup(h.stop)
 	go func() {
 		defer close(done)
-		committed := map[workflow.Key]string{} // step → the attempt that committed
+		committed := map[engine.Key]string{} // step → the attempt that committed
 		var before videostore.View
 		for ctx.Err() == nil {
 			view, err := l.videos.View(ctx, id)
 			switch {
-			case errors.Is(err, videostore.ErrNotFound):
+			case errors.Is(err, engine.ErrNotFound):
 				return
 			case err == nil:
 				h.compare(before, view, committed)
@@ -48,9 +47,9 @@ func (l *lane) watch(id video.ID) *history {
 	return h
 }
 
-func (h *history) compare(before, now videostore.View, committed map[workflow.Key]string) {
-	for _, s := range now.Steps {
-		if s.State != videostore.StepDone {
+func (h *history) compare(before, now videostore.View, committed map[engine.Key]string) {
+	for _, s := range now.Runs {
+		if s.State != engine.RunDone {
 			if committed[s.Key] != "" {
 				h.violation("%s was done and is %s", s.Key, s.State)
 			}
@@ -62,10 +61,10 @@ func (h *history) compare(before, now videostore.View, committed map[workflow.Ke
 		}
 		committed[s.Key] = mark
 	}
-	if before.Video.State == video.Ready && now.Video.State != video.Ready && now.Video.State != video.Deleting {
-		h.violation("the video was ready and is %s", now.Video.State)
+	if before.Subject.State == engine.Ready && now.Subject.State != engine.Ready && now.Subject.State != engine.Deleting {
+		h.violation("the video was ready and is %s", now.Subject.State)
 	}
-	if before.Video.Playable && !now.Video.Playable {
+	if before.Subject.Playable && !now.Subject.Playable {
 		h.violation("the video was playable and is not")
 	}
 }

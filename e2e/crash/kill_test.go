@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/client"
-	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
@@ -40,7 +40,7 @@ const stepsOfALane = 3
 // ended, for each lane: with -thorough all of them, else one of each step, so that each
 // step and each place has its turn.
 func boundaries(of ...string) (lanes [][]string) {
-	steps := slices.DeleteFunc(slices.Clone(workflow.Steps), func(s workflow.Step) bool { return !s.Shown() })
+	steps := slices.DeleteFunc(slices.Clone(workflow.Steps), func(s engine.Step) bool { return !s.Shown() })
 	for i, step := range steps {
 		if i%stepsOfALane == 0 || *thorough {
 			lanes = append(lanes, nil)
@@ -81,7 +81,7 @@ func TestKilledAtEveryBoundary(t *testing.T) {
 			t.Parallel()
 			l := newLane(t, 6*time.Second)
 			worker := l.worker("victim", oneEncoder)
-			var id video.ID
+			var id engine.ID
 			for _, point := range points {
 				if strings.HasPrefix(point, "purge/") {
 					if id == "" { // else of the video before it
@@ -136,14 +136,14 @@ func (l *lane) dead(worker, marker string) time.Time {
 
 // queuesOf are the queues that a step's message may be in.
 func queuesOf(step string) []string {
-	declared, _ := workflow.Find(step)
+	declared, _ := workflow.Declaration.Find(step)
 	return declared.Queues
 }
 
 // survives kills the worker at a point of a new video's life, starts it again
 // and checks everything. When the machine was too busy for that to mean
 // anything, it is done again.
-func (l *lane) survives(worker, point string) (id video.ID) {
+func (l *lane) survives(worker, point string) (id engine.ID) {
 	l.t.Helper()
 	for try := 1; ; try++ {
 		start := time.Now()
@@ -160,7 +160,7 @@ func (l *lane) survives(worker, point string) (id video.ID) {
 	}
 }
 
-func (l *lane) survive(worker, point string) (id video.ID, problems []string) {
+func (l *lane) survive(worker, point string) (id engine.ID, problems []string) {
 	l.t.Helper()
 	marker := l.arm(worker, point, "kill")
 	id = l.mustUpload(small)
@@ -171,7 +171,7 @@ func (l *lane) survive(worker, point string) (id video.ID, problems []string) {
 	back := l.recovered(point, id, before)
 	view := l.ready(id)
 	took := back.Sub(died)
-	l.t.Logf("%-20s taken up again %.1f s after the kill, ready after %.1f s", point, took.Seconds(), max(0, view.Video.ReadyAt.Sub(died).Seconds()))
+	l.t.Logf("%-20s taken up again %.1f s after the kill, ready after %.1f s", point, took.Seconds(), max(0, view.Subject.ReadyAt.Sub(died).Seconds()))
 	problems = append(problems, soon("taken up again", took, l.expected(point, died, view))...)
 	problems = append(problems, attempts(before, view)...)
 	problems = append(problems, l.untold(id, before)...)
@@ -186,7 +186,7 @@ func (l *lane) survive(worker, point string) (id video.ID, problems []string) {
 // recovered waits until another worker has the work that was interrupted, and
 // returns when that was: the second claim of a step that was running, or the
 // settling of a message whose step was committed.
-func (l *lane) recovered(point string, id video.ID, before videostore.View) time.Time {
+func (l *lane) recovered(point string, id engine.ID, before videostore.View) time.Time {
 	l.t.Helper()
 	name, place, _ := strings.Cut(point, "/")
 	var at time.Time
@@ -201,9 +201,9 @@ func (l *lane) recovered(point string, id video.ID, before videostore.View) time
 			return true
 		}
 		view := l.view(id)
-		for _, old := range before.Steps {
+		for _, old := range before.Runs {
 			now, _ := view.Find(old.Key.Generation, old.Key.Step, old.Key.Index)
-			if old.Key.Step == name && old.State == videostore.StepRunning && now.Attempts > old.Attempts {
+			if old.Key.Step == name && old.State == engine.RunRunning && now.Attempts > old.Attempts {
 				at = now.StartedAt
 				return true
 			}
@@ -225,7 +225,7 @@ func running(place string) bool {
 func (l *lane) expected(point string, died time.Time, after videostore.View) time.Duration {
 	limit := l.visibility + 2*time.Second
 	name, place, _ := strings.Cut(point, "/")
-	for _, s := range after.Steps {
+	for _, s := range after.Runs {
 		if sameQueue(s.Key.Step, name) && !running(place) {
 			limit = max(limit, s.FinishedAt.Sub(died)+2*time.Second)
 		}
@@ -240,10 +240,10 @@ func sameQueue(a, b string) bool {
 
 // tries is how often a step was begun. A step after ready that merges another one gives its message
 // back while that one has runs under way: such an attempt does not count.
-func tries(s videostore.Step) int {
+func tries(s engine.Run) int {
 	n := s.Attempts
 	for _, a := range s.AllAttempts() {
-		if s.Key.Declared().Stage == workflow.AfterReady && a.Outcome == videostore.OutcomeReleased {
+		if workflow.Declaration.StepOf(s.Key).Stage == engine.AfterReady && a.Outcome == engine.OutcomeReleased {
 			n--
 		}
 	}
@@ -254,13 +254,13 @@ func tries(s videostore.Step) int {
 // one chunk, and nothing that was committed.
 func attempts(before, after videostore.View) (problems []string) {
 	redone, finishes := 0, 0
-	for _, s := range after.Steps {
+	for _, s := range after.Runs {
 		old, found := before.Find(s.Key.Generation, s.Key.Step, s.Key.Index)
 		allowed := 1
-		if found && old.State == videostore.StepRunning {
+		if found && old.State == engine.RunRunning {
 			allowed = 2
 		}
-		if tries(s) > allowed || s.State != videostore.StepDone {
+		if tries(s) > allowed || s.State != engine.RunDone {
 			problems = append(problems, fmt.Sprintf("%s is %s after %d attempts, want done after at most %d", s.Key, s.State, s.Attempts, allowed))
 		}
 		switch s.Key.Step {
@@ -280,7 +280,7 @@ func attempts(before, after videostore.View) (problems []string) {
 // untold is a problem when the video's journey does not tell what happened to those who
 // worked on it: each attempt that was running when the worker died, or froze, is lost,
 // and the next one ended the step.
-func (l *lane) untold(id video.ID, before videostore.View) (problems []string) {
+func (l *lane) untold(id engine.ID, before videostore.View) (problems []string) {
 	l.t.Helper()
 	var journey client.Journey
 	if err := json.Unmarshal(l.ask(http.StatusOK, http.MethodGet, "/api/v1/videos/"+string(id)+"/journey"), &journey); err != nil {
@@ -288,13 +288,13 @@ func (l *lane) untold(id video.ID, before videostore.View) (problems []string) {
 	}
 	for _, item := range journey.Items {
 		old, _ := before.Find(journey.Generation, item.Step, item.Index)
-		if old.State != videostore.StepRunning {
+		if old.State != engine.RunRunning {
 			continue
 		}
 		var told []string
 		waits := 0
 		for _, a := range item.Attempts {
-			if old.Key.Declared().Stage == workflow.AfterReady && a.Outcome == client.AttemptReleased { // as in tries
+			if workflow.Declaration.StepOf(old.Key).Stage == engine.AfterReady && a.Outcome == client.AttemptReleased { // as in tries
 				waits++
 				continue
 			}
@@ -311,7 +311,7 @@ func (l *lane) untold(id video.ID, before videostore.View) (problems []string) {
 }
 
 // found waits until the search has the video, once.
-func (l *lane) found(id video.ID) {
+func (l *lane) found(id engine.ID) {
 	l.t.Helper()
 	l.await(3*time.Minute, "found by the search and listed, once", func() bool {
 		hits := l.ask(http.StatusOK, http.MethodGet, "/api/v1/search?q=crash&limit=100")
@@ -322,7 +322,7 @@ func (l *lane) found(id video.ID) {
 }
 
 // survivesPurge deletes a video and kills the worker in the middle of the purge.
-func (l *lane) survivesPurge(worker, point string, id video.ID) {
+func (l *lane) survivesPurge(worker, point string, id engine.ID) {
 	l.t.Helper()
 	marker := l.arm(worker, point, "kill")
 	l.ask(http.StatusAccepted, http.MethodDelete, "/api/v1/videos/"+string(id))

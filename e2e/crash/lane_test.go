@@ -26,7 +26,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
-	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
@@ -207,7 +207,7 @@ func (l *lane) ask(want int, method, path string) []byte {
 }
 
 // create announces a video with these members besides the title.
-func (l *lane) create(title string, members map[string]any) (video.ID, error) {
+func (l *lane) create(title string, members map[string]any) (engine.ID, error) {
 	doc := map[string]any{"title": title}
 	for k, v := range members {
 		doc[k] = v
@@ -217,7 +217,7 @@ func (l *lane) create(title string, members map[string]any) (video.ID, error) {
 		return "", err
 	}
 	var made struct {
-		ID video.ID `json:"id"`
+		ID engine.ID `json:"id"`
 	}
 	status, answer, err := l.try(http.MethodPost, "/api/v1/videos", bytes.NewReader(text), "application/json")
 	if err != nil {
@@ -231,7 +231,7 @@ func (l *lane) create(title string, members map[string]any) (video.ID, error) {
 
 // upload creates a video and puts a clip into it. It may be used by several
 // goroutines.
-func (l *lane) upload(c *clip, title string, members map[string]any) (video.ID, error) {
+func (l *lane) upload(c *clip, title string, members map[string]any) (engine.ID, error) {
 	id, err := l.create(title, members)
 	if err != nil {
 		return "", err
@@ -252,7 +252,7 @@ func (l *lane) upload(c *clip, title string, members map[string]any) (video.ID, 
 	return id, err
 }
 
-func (l *lane) mustUpload(c *clip) video.ID {
+func (l *lane) mustUpload(c *clip) engine.ID {
 	l.t.Helper()
 	id, err := l.upload(c, "Crash "+c.name, map[string]any{"race": map[string]any{"event": "Crash__Full", "firstFrameAt": "2011-11-06T14:00:00Z"}})
 	if err != nil {
@@ -262,7 +262,7 @@ func (l *lane) mustUpload(c *clip) video.ID {
 }
 
 // view reads all rows of a video.
-func (l *lane) view(id video.ID) videostore.View {
+func (l *lane) view(id engine.ID) videostore.View {
 	l.t.Helper()
 	view, err := l.videos.View(l.t.Context(), id)
 	if err != nil {
@@ -273,15 +273,15 @@ func (l *lane) view(id video.ID) videostore.View {
 
 // ready waits for a video and for what comes after it, and fails at once when it
 // fails.
-func (l *lane) ready(id video.ID) videostore.View {
+func (l *lane) ready(id engine.ID) videostore.View {
 	l.t.Helper()
 	var view videostore.View
 	l.await(4*time.Minute, "ready", func() bool {
 		view = l.view(id)
-		if view.Video.State == video.Failed {
-			l.t.Fatalf("video %s failed: %v", id, view.Video.Error)
+		if view.Subject.State == engine.Failed {
+			l.t.Fatalf("video %s failed: %v", id, view.Subject.Error)
 		}
-		return view.Video.State == video.Ready && len(view.OpenOptional()) == 0
+		return view.Subject.State == engine.Ready && len(view.OpenOptional()) == 0
 	})
 	return view
 }
@@ -290,10 +290,10 @@ func (l *lane) ready(id video.ID) videostore.View {
 type result struct{ picture, sound string }
 
 // play decodes the top rendition and the audio, as the web role serves them.
-func (l *lane) play(id video.ID) result {
+func (l *lane) play(id engine.ID) result {
 	l.t.Helper()
 	view := l.view(id)
-	plan := view.Plans[view.Video.Playing()]
+	plan := view.Plans[view.Subject.Playing()]
 	at := l.BaseURL() + "/v/" + string(id) + "/"
 	l.ask(http.StatusOK, http.MethodGet, "/v/"+string(id)+"/master.m3u8")
 	got := result{picture: ffmpeg(l.t, "-i", at+plan.Renditions[0].Name+".m3u8", "-map", "0:v", "-f", "framemd5", "-")}
@@ -316,7 +316,7 @@ func frames(text string) int {
 
 // equalsUninterrupted compares a video with one that nothing disturbed: the
 // first one of each clip, processed in a lane of its own.
-func (l *lane) equalsUninterrupted(c *clip, id video.ID) {
+func (l *lane) equalsUninterrupted(c *clip, id engine.ID) {
 	l.t.Helper()
 	want := c.undisturbed(l.t)
 	got := l.play(id)
@@ -342,7 +342,7 @@ func (c *clip) undisturbed(t *testing.T) result {
 	l.worker("calm")
 	id := l.mustUpload(c)
 	start := time.Now()
-	for _, s := range l.ready(id).Steps {
+	for _, s := range l.ready(id).Runs {
 		if tries(s) != 1 {
 			l.hold(start, []string{fmt.Sprintf("%s took %d attempts with nothing in the way", s.Key, s.Attempts)})
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/cutroom/cutroom/shared/azq/azqtest"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
@@ -36,15 +36,15 @@ func (l *lane) leftovers() (left []string) {
 			left = append(left, fmt.Sprintf("%d messages in queue %s", n, name))
 		}
 	}
-	for _, row := range l.rows(videostore.InflightTable, "") {
+	for _, row := range l.rows(engine.InflightTable, "") {
 		left = append(left, "in flight: "+row.RowKey)
 	}
 	named := map[string]string{} // video → everything that its rows say
-	for _, row := range l.rows(videostore.VideosTable, "") {
+	for _, row := range l.rows(workflow.VideosTable, "") {
 		if strings.HasPrefix(row.RowKey, "OUT:") {
 			left = append(left, "promise "+row.PartitionKey+" "+row.RowKey)
 		}
-		if row.String("State") == string(videostore.StepRunning) {
+		if row.String("State") == string(engine.RunRunning) {
 			left = append(left, "running "+row.PartitionKey+" "+row.RowKey)
 		}
 		named[row.PartitionKey] += text(row)
@@ -57,7 +57,7 @@ func (l *lane) leftovers() (left []string) {
 	for _, container := range []string{video.MediaContainer, video.SourcesContainer, azq.ClaimsContainer} {
 		for _, name := range l.blobNames(container, "") {
 			id, _, _ := strings.Cut(name, "/")
-			uploaded := strings.HasPrefix(name, video.PartsPrefix(video.ID(id))) && named[id] != ""
+			uploaded := strings.HasPrefix(name, video.PartsPrefix(engine.ID(id))) && named[id] != ""
 			if !uploaded && !strings.Contains(named[id], name) {
 				left = append(left, "blob "+container+"/"+name)
 			}
@@ -121,10 +121,10 @@ func (l *lane) blobNames(container, prefix string) []string {
 }
 
 // traces is everything anywhere that belongs to a video, but for messages.
-func (l *lane) traces(id video.ID) (found []string) {
+func (l *lane) traces(id engine.ID) (found []string) {
 	l.t.Helper()
 	for _, container := range []string{video.MediaContainer, video.SourcesContainer, azq.ClaimsContainer} {
-		for _, name := range l.blobNames(container, video.Prefix(id)) {
+		for _, name := range l.blobNames(container, engine.Prefix(id)) {
 			found = append(found, "blob "+container+"/"+name)
 		}
 	}
@@ -136,7 +136,7 @@ func (l *lane) traces(id video.ID) (found []string) {
 			continue
 		}
 		for _, row := range l.rows(table, "") {
-			if table == videostore.VideosTable && row.PartitionKey != string(id) {
+			if table == workflow.VideosTable && row.PartitionKey != string(id) {
 				continue // another video may say that it is the same as this one
 			}
 			if strings.Contains(text(row), string(id)) {
@@ -148,7 +148,7 @@ func (l *lane) traces(id video.ID) (found []string) {
 }
 
 // gone waits until no trace of a video is left.
-func (l *lane) gone(id video.ID, limit time.Duration) {
+func (l *lane) gone(id engine.ID, limit time.Duration) {
 	l.t.Helper()
 	var found []string
 	if !azuritetest.Poll(limit, func() bool { found = l.traces(id); return len(found) == 0 }) {

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/testkit/memorytest"
-	"github.com/cutroom/cutroom/shared/video"
 )
 
 const (
@@ -38,8 +38,8 @@ func TestEncodersWithoutMemory(t *testing.T) {
 	id := l.mustUpload(large)
 	h := l.watch(id)
 	l.await(3*time.Minute, "two encoders ended by the kernel", func() bool { n, _ := l.troubles("narrow"); return n >= 2 })
-	if view := l.view(id); view.Video.State != video.Processing || view.Video.Error != nil {
-		t.Errorf("the video is %s with %v", view.Video.State, view.Video.Error)
+	if view := l.view(id); view.Subject.State != engine.Processing || view.Subject.Error != nil {
+		t.Errorf("the video is %s with %v", view.Subject.State, view.Subject.Error)
 	}
 	if _, failed := l.troubles("narrow"); failed != 0 {
 		t.Errorf("%d failures were recorded", failed)

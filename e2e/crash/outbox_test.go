@@ -43,7 +43,7 @@ func TestPromiseIsKeptAfterACrash(t *testing.T) {
 		t.Fatalf("Uploaded = %v, want the crash", err)
 	}
 	at := time.Now()
-	l.await(30*time.Second, "probed", func() bool { return len(l.view(id).Steps) > 0 })
+	l.await(30*time.Second, "probed", func() bool { return len(l.view(id).Runs) > 0 })
 	took := time.Since(at)
 	t.Logf("the promised probe began %.1f s after the crash", took.Seconds())
 	l.hold(at, soon("the promised probe began", took, 12*time.Second))

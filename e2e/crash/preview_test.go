@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/shared/videostore"
 )
 
 // A viewer goes to a part that is not made, and the worker is killed, or frozen past its
@@ -42,10 +43,11 @@ func TestLostAfterAPreview(t *testing.T) {
 				l.frozen(lost, marker)
 			}
 			before := l.view(id)
-			if len(before.Previews[1]) == 0 { // there may be two: urgent work has a slot beside the encoder's
+			previews, err := videostore.Previews(before, 1)
+			if err != nil || len(previews) == 0 { // there may be two: urgent work has a slot beside the encoder's
 				t.Fatal("no chunk has a preview")
 			}
-			for chunk := range before.Previews[1] { // that second's, or the next
+			for chunk := range previews { // that second's, or the next
 				if answer := seek(before.Plans[1].Start(chunk) + 0.1); !strings.Contains(answer, `"preview":true`) {
 					t.Errorf("chunk %d has a preview: %s", chunk, answer)
 				}

@@ -18,7 +18,7 @@ func TestTwoWorkersShareAVideo(t *testing.T) {
 	id := l.mustUpload(large)
 	view := l.ready(id)
 	chunks := map[string]int{}
-	for _, s := range view.Steps {
+	for _, s := range view.Runs {
 		if tries(s) != 1 {
 			l.hold(start, []string{fmt.Sprintf("%s took %d attempts", s.Key, s.Attempts)})
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -24,10 +25,10 @@ func (l *lane) frozen(worker, marker string) {
 }
 
 // truth is every row of a video with its version: equal means untouched.
-func (l *lane) truth(id video.ID) map[string]string {
+func (l *lane) truth(id engine.ID) map[string]string {
 	l.t.Helper()
 	versions := map[string]string{}
-	for _, row := range l.rows(videostore.VideosTable, string(id)) {
+	for _, row := range l.rows(workflow.VideosTable, string(id)) {
 		versions[row.RowKey] = row.ETag
 	}
 	return versions
@@ -38,8 +39,8 @@ func (l *lane) truth(id video.ID) map[string]string {
 func TestZombieChangesNothing(t *testing.T) {
 	t.Parallel()
 	writing := []string{
-		workflow.MakerOf(workflow.Pictures) + "/output", workflow.MakerOf(workflow.Sound) + "/part",
-		workflow.OnlyStepIn(workflow.Last).Name + "/output",
+		workflow.Declaration.MakerOf(workflow.Pictures) + "/output", workflow.Declaration.MakerOf(workflow.Sound) + "/part",
+		workflow.Declaration.Only(engine.Last).Name + "/output",
 	}
 	for _, point := range append(slices.Clone(writing), frozenPoints(writing)...) {
 		t.Run(point, func(t *testing.T) {
@@ -70,7 +71,7 @@ func TestZombieChangesNothing(t *testing.T) {
 			}
 			next := l.mustUpload(small) // for the zombie alone
 			after := l.ready(next)
-			for _, s := range after.Steps {
+			for _, s := range after.Runs {
 				if s.Worker != "zombie" {
 					t.Errorf("%s of the next video was done by %s", s.Key, s.Worker)
 				}
@@ -93,7 +94,7 @@ func TestZombieChangesNothing(t *testing.T) {
 func frozenPoints(besides []string) (points []string) {
 	for _, step := range workflow.Steps {
 		for _, place := range places {
-			some := place == "claimed" && (step.Stage == workflow.Gate || step.Stage == workflow.AfterReady)
+			some := place == "claimed" && (step.Stage == engine.Gate || step.Stage == engine.AfterReady)
 			if point := step.Name + "/" + place; step.Shown() && (some || *thorough) && !slices.Contains(besides, point) {
 				points = append(points, point)
 			}
@@ -103,10 +104,10 @@ func frozenPoints(besides []string) (points []string) {
 }
 
 // zombieBlobs are the blobs of attempts that have not committed.
-func (l *lane) zombieBlobs(id video.ID, view videostore.View) (names []string) {
+func (l *lane) zombieBlobs(id engine.ID, view videostore.View) (names []string) {
 	l.t.Helper()
-	for _, s := range view.Steps {
-		if s.State == videostore.StepRunning {
+	for _, s := range view.Runs {
+		if s.State == engine.RunRunning {
 			names = append(names, l.blobNames(video.MediaContainer,
 				s.Key.BlobPrefix(s.Attempt))...)
 		}
@@ -115,10 +116,10 @@ func (l *lane) zombieBlobs(id video.ID, view videostore.View) (names []string) {
 }
 
 // settled waits until nothing of a video is under way or in flight any more.
-func (l *lane) settled(id video.ID) {
+func (l *lane) settled(id engine.ID) {
 	l.t.Helper()
 	l.await(3*time.Minute, "settled", func() bool {
-		for _, row := range l.rows(videostore.InflightTable, "") {
+		for _, row := range l.rows(engine.InflightTable, "") {
 			if row.RowKey == string(id) {
 				return false
 			}

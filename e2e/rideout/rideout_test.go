@@ -32,8 +32,8 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/searchindex"
-	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
@@ -314,12 +314,12 @@ func listed(ctx context.Context, user *journey.User) (ids []string, err error) {
 // row names a deleted video, no promise is open, no message waits.
 func leftovers(ctx context.Context, account *azstore.Account, ids []string) error {
 	var left []string
-	for _, name := range append([]string{catalog.CatalogTable, catalog.RecentTable, videostore.VideosTable, videostore.InflightTable}, searchindex.Tables...) {
+	for _, name := range append([]string{catalog.CatalogTable, catalog.RecentTable, workflow.VideosTable, engine.InflightTable}, searchindex.Tables...) {
 		for row, err := range tablestore.New(account, name).Query(ctx, tablestore.Query{Class: tablestore.Scan}) {
 			if err != nil {
 				return err
 			}
-			if name == videostore.InflightTable && row.Bool("Erased") {
+			if name == engine.InflightTable && row.Bool("Erased") {
 				continue // the mark of a purge stays for a day
 			}
 			text := row.PartitionKey + "/" + row.RowKey
@@ -328,7 +328,7 @@ func leftovers(ctx context.Context, account *azstore.Account, ids []string) erro
 					left = append(left, name+": "+text+" of a deleted video")
 				}
 			}
-			if name == videostore.InflightTable || strings.HasPrefix(row.RowKey, "OUT:") {
+			if name == engine.InflightTable || strings.HasPrefix(row.RowKey, "OUT:") {
 				left = append(left, name+": "+text)
 			}
 		}

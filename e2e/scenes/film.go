@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/video"
 )
@@ -33,7 +34,10 @@ func aFilm(s *Stage) {
 	defer func() { _ = os.RemoveAll(dir) }()
 	source := filepath.Join(dir, "source.mov")
 	must(ffmpeg(s.ctx, "-f lavfi -i testsrc2=s=256x144:r=10:d=1 -f lavfi -i anoisesrc=c=pink:a=0.2:r=48000:seed=1:d=1 -c:v mpeg4 -c:a aac", source))
-	film := video.Video{ID: video.NewID(), Title: "A harbour in the morning", Channel: "ships", Visibility: video.Public, State: video.Ready, CreatedAt: time.Now(), DurationSeconds: 1}
+	film := video.Video{
+		Meta:  engine.Meta{ID: engine.NewID(), Channel: "ships", State: engine.Ready, CreatedAt: time.Now()},
+		Title: "A harbour in the morning", Visibility: video.Public, DurationSeconds: 1,
+	}
 
 	s.Next()
 	get(s.Blobs("web role").PutFile(s.ctx, video.SourcesContainer, string(film.ID), source, "video/quicktime"))

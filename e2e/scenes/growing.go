@@ -12,6 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 
 	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 )
@@ -21,7 +22,7 @@ var _ = register(programs, "while-it-uploads", whileItUploads)
 // growing is a film that is being uploaded, part by part.
 type growing struct {
 	*Stage
-	id     video.ID
+	id     engine.ID
 	layout sourceparts.Layout
 	film   []byte
 	dir    string
@@ -35,7 +36,7 @@ func whileItUploads(s *Stage) {
 	defer func() { _ = os.RemoveAll(dir) }()
 	whole := filepath.Join(dir, "whole.mp4")
 	must(ffmpeg(s.ctx, "-f lavfi -i testsrc2=s=256x144:r=10:d=24 -c:v libx264 -preset ultrafast -g 20 -pix_fmt yuv420p -movflags +faststart", whole))
-	g := growing{Stage: s, id: video.NewID(), dir: dir, film: get(os.ReadFile(whole))}
+	g := growing{Stage: s, id: engine.NewID(), dir: dir, film: get(os.ReadFile(whole))}
 	g.layout = sourceparts.Layout{Bytes: int64(len(g.film)), PartBytes: int64(len(g.film)/24 + 1), Epoch: "e1"}
 
 	s.Next(g.layout.Count())

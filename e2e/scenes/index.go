@@ -10,6 +10,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/inject"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/indexrows"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/video"
@@ -21,7 +22,10 @@ var _ = register(programs, "index-follows", indexFollows)
 // step (T8): late, interrupted, and repeated.
 func indexFollows(s *Stage) {
 	s.Ensure(nil, searchindex.Tables...)
-	film := video.Video{ID: video.NewID(), Title: "harbour", Channel: "ships", Visibility: video.Public, State: video.Ready, CreatedAt: time.Now(), DurationSeconds: 1}
+	film := video.Video{
+		Meta:  engine.Meta{ID: engine.NewID(), Channel: "ships", State: engine.Ready, CreatedAt: time.Now()},
+		Title: "harbour", Visibility: video.Public, DurationSeconds: 1,
+	}
 	truth := indexrows.Current(func(context.Context) (video.Video, bool, error) { return film, true, nil })
 	index, reader := searchindex.New(s.Account("worker")), searchindex.New(s.Account("reader"))
 	finds := func(word string) bool {

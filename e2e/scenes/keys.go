@@ -9,8 +9,9 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
-	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/workers"
+	"github.com/cutroom/cutroom/shared/workflow"
 )
 
 var _ = register(programs, "choosing-a-key", choosingAKey)
@@ -50,7 +51,7 @@ func choose(n need) choice {
 
 // granularity is what docs/key-design.md says of Cutroom's tables; a test compares.
 var granularity = map[string]string{
-	workers.Table: "single", "registrations": "some", videostore.VideosTable: "some", "views": "some, with a suffix", videostore.IdempotencyTable: "unique",
+	workers.Table: "single", "registrations": "some", workflow.VideosTable: "some", "views": "some, with a suffix", engine.IdempotencyTable: "unique",
 }
 
 // loads are the rows a second that the answers to the last question stand for.
@@ -70,9 +71,9 @@ func choosingAKey(s *Stage) {
 	}{
 		{need{"", true, 5}, workers.Table},
 		{need{"event", true, 400}, "registrations"},
-		{need{"film", true, 20}, videostore.VideosTable},
+		{need{"film", true, 20}, workflow.VideosTable},
 		{need{"day", true, 7_000}, "views"},
-		{need{"key", false, 1}, videostore.IdempotencyTable},
+		{need{"key", false, 1}, engine.IdempotencyTable},
 	} {
 		chosen(s, c.need, c.table)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore"
-	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
@@ -92,7 +92,7 @@ func (s storage) sendAgain(ctx context.Context, finish stepID) error {
 	if _, err := fmt.Sscanf(finish.key, "STEP:%d:finish", &generation); err != nil {
 		return fmt.Errorf("read step %s: %w", finish.key, err)
 	}
-	key := workflow.Key{ID: video.ID(finish.video), Generation: generation, Step: workflow.StepEncode}
+	key := engine.Key{ID: engine.ID(finish.video), Generation: generation, Step: workflow.StepEncode}
 	id := key.ItemID()
 	item, err := azq.NewItem(key.Step, finish.video, id, key.Payload())
 	if err != nil {

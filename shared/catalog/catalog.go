@@ -34,6 +34,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/rowstream"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/indexrows"
 	"github.com/cutroom/cutroom/shared/normalize"
 	"github.com/cutroom/cutroom/shared/video"
@@ -77,8 +78,8 @@ func New(a *azstore.Account) *Catalog {
 // Listed reports whether the lists show a video: it is public, was uploaded, and
 // is not being deleted.
 func Listed(v video.Video) bool {
-	return v.Visibility == video.Public && v.State != video.AwaitingUpload && !v.State.Gone() &&
-		(v.State != video.Cancelled || !v.UploadedAt.IsZero()) // cancelled before it arrived
+	return v.Visibility == video.Public && v.State != engine.AwaitingUpload && !v.State.Gone() &&
+		(v.State != engine.Cancelled || !v.UploadedAt.IsZero()) // cancelled before it arrived
 }
 
 func rowsOf(v video.Video) []indexrows.Row {
@@ -99,8 +100,8 @@ func rowsOf(v video.Video) []indexrows.Row {
 }
 
 // IDOf reads whose row one of a list is: property Id, with which its RowKey ends.
-func IDOf(row tablestore.Entity) (video.ID, error) {
-	id, err := video.ParseID(row.String("Id"))
+func IDOf(row tablestore.Entity) (engine.ID, error) {
+	id, err := engine.ParseID(row.String("Id"))
 	if err == nil && !strings.HasSuffix(row.RowKey, tablestore.Separator+string(id)) {
 		err = fmt.Errorf("its key is of another video than %s", id)
 	}
@@ -108,7 +109,7 @@ func IDOf(row tablestore.Entity) (video.ID, error) {
 }
 
 // Place is the RowKey that sorts videos newest first: `<inverted time>__<id>`.
-func Place(created time.Time, id video.ID) string {
+func Place(created time.Time, id engine.ID) string {
 	return tablestore.InvertedTime(created) + tablestore.Separator + string(id)
 }
 
@@ -116,7 +117,7 @@ func Place(created time.Time, id video.ID) string {
 func IsPlace(text string) bool {
 	inverted, id, _ := strings.Cut(strings.TrimSuffix(text, rowstream.KeyAfter("")), tablestore.Separator)
 	_, badTime := tablestore.ParseInvertedTime(inverted)
-	_, badID := video.ParseID(id)
+	_, badID := engine.ParseID(id)
 	return badTime == nil && badID == nil
 }
 
@@ -128,7 +129,7 @@ func recentKey(shard int) string { return fmt.Sprintf("all~%d", shard) }
 const titleEnd = "  "
 
 // titleKey is the RowKey that sorts videos by title.
-func titleKey(title string, id video.ID) string {
+func titleKey(title string, id engine.ID) string {
 	words := strings.Join(strings.Fields(normalize.Text(title)), " ")
 	return titlePrefix + keyField(words) + titleEnd + tablestore.Separator + string(id)
 }
@@ -169,7 +170,7 @@ const (
 // to 1000, next is the token of the following page, "" at the end. A video that is added or removed
 // between two pages does not make another one appear twice or not at all. Error:
 // tablestore.ErrToken.
-func (c *Catalog) Channel(ctx context.Context, channel string, sort Sort, limit int, token string) (page []video.ID, next string, err error) {
+func (c *Catalog) Channel(ctx context.Context, channel string, sort Sort, limit int, token string) (page []engine.ID, next string, err error) {
 	prefix := newPrefix
 	if sort == ByTitle {
 		prefix = titlePrefix
@@ -185,7 +186,7 @@ const recentQuery = "recent"
 
 // Recent lists a page of all videos, newest first: RecentShards row range scans (T5).
 // limit and next are as in Channel. Error: tablestore.ErrToken.
-func (c *Catalog) Recent(ctx context.Context, limit int, token string) (page []video.ID, next string, err error) {
+func (c *Catalog) Recent(ctx context.Context, limit int, token string) (page []engine.ID, next string, err error) {
 	from, err := tablestore.Place(recentQuery, token)
 	if err == nil && from != "" && !IsPlace(from) {
 		err = tablestore.ErrToken
@@ -193,9 +194,9 @@ func (c *Catalog) Recent(ctx context.Context, limit int, token string) (page []v
 	if err != nil {
 		return nil, "", err
 	}
-	list := &rowstream.Union[video.ID]{}
+	list := &rowstream.Union[engine.ID]{}
 	for shard := range RecentShards {
-		list.Lists = append(list.Lists, &rowstream.Partition[video.ID]{
+		list.Lists = append(list.Lists, &rowstream.Partition[engine.ID]{
 			Table: c.recent, PartitionKey: recentKey(shard), Read: IDOf,
 			Ahead: int32(limit/RecentShards + 2), // an even spread, and a little more
 		})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -25,7 +26,7 @@ func TestTwoRowsOfAVideoAreWrittenInOneTransaction(t *testing.T) {
 	v := newVideo(" The  Start", "sports", january)
 	w.sync(t, v)
 	got := w.dump(t)
-	want := map[rowKey]video.ID{
+	want := map[rowKey]engine.ID{
 		{CatalogTable, "sports", "NEW:" + Place(v.CreatedAt, v.ID)}:                                       v.ID,
 		{CatalogTable, "sports", "TITLE:the start  __" + string(v.ID)}:                                    v.ID,
 		{CatalogTable, "~" + string(v.ID), "REF"}:                                                         "",
@@ -86,10 +87,10 @@ func TestEditsLeaveNoOldRows(t *testing.T) {
 		func(v *video.Video) { v.Title = "Second" },
 		func(v *video.Video) { v.Channel = "two" },
 		func(v *video.Video) { v.Title, v.Channel = "FIRST", "one" },
-		func(v *video.Video) { v.State, v.Playable = video.Ready, true },
+		func(v *video.Video) { v.State, v.Playable = engine.Ready, true },
 		func(v *video.Video) { v.Visibility = video.Private },
 		func(v *video.Video) { v.Visibility = video.Public },
-		func(v *video.Video) { v.State = video.Deleting },
+		func(v *video.Video) { v.State = engine.Deleting },
 	} {
 		change(&v)
 		w.sync(t, v)
@@ -198,7 +199,7 @@ func TestRecentIsNewestFirstOverMonths(t *testing.T) {
 	hidden.Visibility = video.Unlisted
 	w.sync(t, hidden)
 	waiting := newVideo("waiting", "c", january)
-	waiting.State = video.AwaitingUpload
+	waiting.State = engine.AwaitingUpload
 	w.sync(t, waiting)
 	for _, p := range slices.Sorted(slices.Values(places)) {
 		want = append(want, byPlace[p])
@@ -248,7 +249,7 @@ func TestTokensAreChecked(t *testing.T) {
 		"damaged":       recentToken[:len(recentToken)-3],
 		"other query":   channelToken,
 		"forged place":  tablestore.Token(recentQuery, "' or true or '"),
-		"forged number": tablestore.Token(recentQuery, "99999999999999__"+string(video.NewID())+" "),
+		"forged number": tablestore.Token(recentQuery, "99999999999999__"+string(engine.NewID())+" "),
 		"very long":     strings.Repeat("A", 100_000),
 	} {
 		if _, _, err := w.Recent(t.Context(), 1, token); !errors.Is(err, tablestore.ErrToken) {
@@ -258,7 +259,7 @@ func TestTokensAreChecked(t *testing.T) {
 	for name, token := range map[string]string{
 		"recent":       recentToken,
 		"forged":       tablestore.Token("channel NEW:c", "TITLE:"),
-		"forged place": tablestore.Token("channel NEW:c", "NEW:\x00__"+string(video.NewID())),
+		"forged place": tablestore.Token("channel NEW:c", "NEW:\x00__"+string(engine.NewID())),
 	} {
 		if _, _, err := w.Channel(t.Context(), "c", Newest, 1, token); !errors.Is(err, tablestore.ErrToken) {
 			t.Errorf("Channel with %s token: %v, want ErrToken", name, err)
@@ -285,7 +286,7 @@ func TestHostileTitlesAndChannels(t *testing.T) {
 			if err != nil || next != "" {
 				t.Errorf("channel %q: next %q, %v", s, next, err)
 			}
-			if diff := cmp.Diff([]video.ID{v.ID}, page); diff != "" {
+			if diff := cmp.Diff([]engine.ID{v.ID}, page); diff != "" {
 				t.Errorf("channel %q (-want +got):\n%s", s, diff)
 			}
 		}

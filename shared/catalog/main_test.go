@@ -9,6 +9,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/inject"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/testkit/indexrowstest"
 	"github.com/cutroom/cutroom/shared/video"
 )
@@ -49,9 +50,9 @@ func (w *world) sync(t *testing.T, v video.Video) {
 type rowKey struct{ table, pk, rk string }
 
 // dump reads every row: whose it is.
-func (w *world) dump(t *testing.T) map[rowKey]video.ID {
+func (w *world) dump(t *testing.T) map[rowKey]engine.ID {
 	t.Helper()
-	rows := map[rowKey]video.ID{}
+	rows := map[rowKey]engine.ID{}
 	for name, table := range map[string]*tablestore.Table{CatalogTable: w.catalog, RecentTable: w.recent} {
 		for row, err := range table.Query(t.Context(), tablestore.Query{}) {
 			if err != nil {
@@ -65,9 +66,9 @@ func (w *world) dump(t *testing.T) map[rowKey]video.ID {
 
 // model is what dump should show for the truth: with one back-reference per
 // video that is listed.
-func (w *world) model(t *testing.T) map[rowKey]video.ID {
+func (w *world) model(t *testing.T) map[rowKey]engine.ID {
 	t.Helper()
-	rows := map[rowKey]video.ID{}
+	rows := map[rowKey]engine.ID{}
 	for _, v := range w.Videos() {
 		for _, r := range rowsOf(v) {
 			rows[rowKey{r.Table, r.Entity.PartitionKey, r.Entity.RowKey}] = v.ID
@@ -79,12 +80,15 @@ func (w *world) model(t *testing.T) map[rowKey]video.ID {
 
 func newVideo(title, channel string, created time.Time) video.Video {
 	return video.Video{
-		ID: video.NewID(), Title: title, Channel: channel, Visibility: video.Public, State: video.Processing,
-		DurationSeconds: 12.5, Width: 640, Height: 360, CreatedAt: created.UTC().Truncate(time.Millisecond),
+		Meta: engine.Meta{
+			ID: engine.NewID(), Channel: channel, State: engine.Processing,
+			CreatedAt: created.UTC().Truncate(time.Millisecond),
+		},
+		Title: title, Visibility: video.Public, DurationSeconds: 12.5, Width: 640, Height: 360,
 	}
 }
 
-func (w *world) titles(page []video.ID) []string {
+func (w *world) titles(page []engine.ID) []string {
 	var out []string
 	for _, id := range page {
 		out = append(out, w.Videos()[id].Title)

@@ -17,7 +17,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
-	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/engine"
 )
 
 // Table is the table's base name.
@@ -39,7 +39,7 @@ func New(a *azstore.Account) *Index { return &Index{tablestore.New(a, Table)} }
 
 // First notes that a video has a key, and returns which living video had it first, perhaps id
 // itself. A first one that is gone is replaced. Safe to repeat.
-func (x *Index) First(ctx context.Context, id video.ID, key string, lives func(context.Context, video.ID) (bool, error)) (video.ID, error) {
+func (x *Index) First(ctx context.Context, id engine.ID, key string, lives func(context.Context, engine.ID) (bool, error)) (engine.ID, error) {
 	kind, _, _ := strings.Cut(key, "-")
 	own := tablestore.Entity{PartitionKey: string(id), RowKey: kind, Props: map[string]any{"Key": key}}
 	if _, err := x.table.Upsert(ctx, own); err != nil {
@@ -51,7 +51,7 @@ func (x *Index) First(ctx context.Context, id video.ID, key string, lives func(c
 		if err = tablestore.IgnoreNotFound(err); err != nil {
 			return "", err
 		}
-		if first := video.ID(there.String("Video")); first != "" && first != id {
+		if first := engine.ID(there.String("Video")); first != "" && first != id {
 			if alive, err := lives(ctx, first); err != nil || alive {
 				return first, err
 			}
@@ -63,7 +63,7 @@ func (x *Index) First(ctx context.Context, id video.ID, key string, lives func(c
 }
 
 // Remove forgets a deleted video. Safe to repeat.
-func (x *Index) Remove(ctx context.Context, id video.ID) error {
+func (x *Index) Remove(ctx context.Context, id engine.ID) error {
 	for row, err := range x.table.Query(ctx, tablestore.Query{PartitionKey: string(id), Class: tablestore.RowRange}) {
 		if err != nil {
 			return err

@@ -9,7 +9,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/duplicates"
-	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/engine"
 )
 
 func TestMain(m *testing.M) { azuritetest.Main(m) }
@@ -21,10 +21,10 @@ func TestTheFirstOneStaysFirstWhileItLives(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := duplicates.New(a)
-	gone := map[video.ID]bool{}
-	first := func(id video.ID) video.ID {
+	gone := map[engine.ID]bool{}
+	first := func(id engine.ID) engine.ID {
 		t.Helper()
-		got, err := x.First(t.Context(), id, duplicates.SameFile(strings.Repeat("ab", 32), 7), func(_ context.Context, id video.ID) (bool, error) {
+		got, err := x.First(t.Context(), id, duplicates.SameFile(strings.Repeat("ab", 32), 7), func(_ context.Context, id engine.ID) (bool, error) {
 			return !gone[id], nil
 		})
 		if err != nil {
@@ -32,8 +32,8 @@ func TestTheFirstOneStaysFirstWhileItLives(t *testing.T) {
 		}
 		return got
 	}
-	one, two, three := video.NewID(), video.NewID(), video.NewID()
-	for _, c := range []struct{ asks, want video.ID }{{one, one}, {two, one}, {one, one}, {two, one}} {
+	one, two, three := engine.NewID(), engine.NewID(), engine.NewID()
+	for _, c := range []struct{ asks, want engine.ID }{{one, one}, {two, one}, {one, one}, {two, one}} {
 		if got := first(c.asks); got != c.want {
 			t.Errorf("%s: the first is %s, want %s", c.asks, got, c.want)
 		}
@@ -68,10 +68,10 @@ func TestOneIsFirst(t *testing.T) {
 	x := duplicates.New(a)
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	found := map[video.ID]int{}
+	found := map[engine.ID]int{}
 	for range 8 {
 		wg.Go(func() {
-			id, err := x.First(t.Context(), video.NewID(), duplicates.SameLook("00ff", 12), func(context.Context, video.ID) (bool, error) { return true, nil })
+			id, err := x.First(t.Context(), engine.NewID(), duplicates.SameLook("00ff", 12), func(context.Context, engine.ID) (bool, error) { return true, nil })
 			if err != nil {
 				t.Error(err)
 			}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -42,18 +43,18 @@ func New(videos *videostore.Store, blobs *blobstore.Store) *Uploads {
 
 // Arrived promises what can be made of the parts of an upload that are held, ascending. Parts
 // that come without a call wait for the next one, or for the end of an early step. Safe to repeat.
-func (u *Uploads) Arrived(ctx context.Context, id video.ID, held []sourceparts.Part) (videostore.Record, error) {
+func (u *Uploads) Arrived(ctx context.Context, id engine.ID, held []sourceparts.Part) (videostore.Record, error) {
 	for {
 		rec, err := u.videos.Get(ctx, id)
 		if err != nil {
 			return videostore.Record{}, err
 		}
-		upload := rec.Video.Upload
+		upload := rec.Subject.Upload
 		layout, inParts := sourceparts.LayoutOf(upload)
 		switch {
-		case !inParts || rec.Video.State != video.AwaitingUpload || upload.ProbeTries >= maxTries || len(held) >= layout.Count():
+		case !inParts || rec.Subject.State != engine.AwaitingUpload || upload.ProbeTries >= maxTries || len(held) >= layout.Count():
 			return rec, nil // nothing can be done, or Uploaded does it all
-		case rec.Video.Chunks > 0:
+		case rec.Subject.Items > 0:
 			err = u.promise(ctx, rec, layout, sourceparts.Head(held))
 		case upload.Started && len(upload.PriorityParts) == 0: // the first step is promised
 			return rec, nil
@@ -64,7 +65,7 @@ func (u *Uploads) Arrived(ctx context.Context, id video.ID, held []sourceparts.P
 		default:
 			rec, err = u.begin(ctx, rec)
 		}
-		if !errors.Is(err, videostore.ErrChanged) {
+		if !errors.Is(err, engine.ErrChanged) {
 			return rec, err
 		}
 	}
@@ -72,21 +73,21 @@ func (u *Uploads) Arrived(ctx context.Context, id video.ID, held []sourceparts.P
 
 // begin promises the first step, for the first time or because what it missed has come.
 func (u *Uploads) begin(ctx context.Context, rec videostore.Record) (videostore.Record, error) {
-	return u.videos.Change(ctx, rec.Video.ID, rec.ETag, func(v *video.Video) ([]videostore.OutboxMessage, error) {
+	return u.videos.Change(ctx, rec.Subject.ID, rec.ETag, func(v *video.Video) ([]engine.OutboxMessage, error) {
 		message, upload := u.videos.FirstStep(ctx, v), *v.Upload
 		upload.Started, upload.PriorityParts = true, nil
 		v.Upload = &upload
-		return []videostore.OutboxMessage{message}, nil
+		return []engine.OutboxMessage{message}, nil
 	})
 }
 
 // promise promises the chunks whose parts are among the first ones.
 func (u *Uploads) promise(ctx context.Context, rec videostore.Record, layout sourceparts.Layout, parts int) error {
-	plan, err := u.videos.Plan(ctx, rec.Video.ID, rec.Video.Generation)
+	plan, err := u.videos.Plan(ctx, rec.Subject.ID, rec.Subject.Generation)
 	if err != nil {
 		return err
 	}
-	return u.videos.PromiseChunks(ctx, rec, plan, reach(plan, layout, parts))
+	return u.videos.PromiseUntil(ctx, rec, plan, reach(plan, layout, parts))
 }
 
 // What is read beyond the share of the file that a chunk should take: in seconds of video,
@@ -124,16 +125,16 @@ const (
 // first step until its parts have come, which are sent next (Arrived); others for a while,
 // longer each time, because the rest may never come. A failure ends early work on the video.
 // Safe to repeat.
-func (u *Uploads) Settle(ctx context.Context, key workflow.Key, snoozes int, err error) error {
+func (u *Uploads) Settle(ctx context.Context, key engine.Key, snoozes int, err error) error {
 	missing, isMissing := errors.AsType[*notYetError](err)
-	_, failed := errors.AsType[*video.Failure](err)
-	first := key.Declared().Stage == workflow.First
+	_, failed := errors.AsType[*engine.Failure](err)
+	first := workflow.Declaration.StepOf(key).Stage == engine.First
 	waits, e := false, error(nil)
 	switch {
 	case err == nil:
 		return u.promiseHeld(ctx, key.ID)
 	case isMissing && first:
-		waits, e = u.change(ctx, key.ID, func(upload *video.Upload) {
+		waits, e = u.change(ctx, key.ID, func(upload *engine.Upload) {
 			upload.PriorityParts, upload.ProbeTries = missing.parts, upload.ProbeTries+1
 		})
 	case failed:
@@ -155,10 +156,10 @@ func (u *Uploads) Settle(ctx context.Context, key workflow.Key, snoozes int, err
 }
 
 // promiseHeld is Arrived for the parts that are there.
-func (u *Uploads) promiseHeld(ctx context.Context, id video.ID) error {
+func (u *Uploads) promiseHeld(ctx context.Context, id engine.ID) error {
 	rec, err := u.videos.Get(ctx, id)
-	layout, inParts := sourceparts.LayoutOf(rec.Video.Upload)
-	if errors.Is(err, videostore.ErrNotFound) || err == nil && !inParts {
+	layout, inParts := sourceparts.LayoutOf(rec.Subject.Upload)
+	if errors.Is(err, engine.ErrNotFound) || err == nil && !inParts {
 		return nil
 	}
 	var held []sourceparts.Part
@@ -172,15 +173,15 @@ func (u *Uploads) promiseHeld(ctx context.Context, id video.ID) error {
 }
 
 // giveUp has nothing more promised before the upload is complete.
-func (u *Uploads) giveUp(ctx context.Context, id video.ID) (waits bool, _ error) {
-	return u.change(ctx, id, func(upload *video.Upload) { upload.ProbeTries = maxTries })
+func (u *Uploads) giveUp(ctx context.Context, id engine.ID) (waits bool, _ error) {
+	return u.change(ctx, id, func(upload *engine.Upload) { upload.ProbeTries = maxTries })
 }
 
 // change edits what META says about an upload, and reports whether that goes on. Safe to repeat.
-func (u *Uploads) change(ctx context.Context, id video.ID, edit func(*video.Upload)) (waits bool, _ error) {
-	_, err := u.videos.Change(ctx, id, "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
-		if waits = v.State == video.AwaitingUpload; !waits || edit == nil {
-			return nil, videostore.ErrUnchanged
+func (u *Uploads) change(ctx context.Context, id engine.ID, edit func(*engine.Upload)) (waits bool, _ error) {
+	_, err := u.videos.Change(ctx, id, "", func(v *video.Video) ([]engine.OutboxMessage, error) {
+		if waits = v.State == engine.AwaitingUpload; !waits || edit == nil {
+			return nil, engine.ErrUnchanged
 		}
 		upload := *v.Upload
 		edit(&upload)
@@ -194,28 +195,28 @@ func (u *Uploads) change(ctx context.Context, id video.ID, edit func(*video.Uplo
 // it was asked for before the upload was complete. Then it is done again: its row is cleared,
 // for another message to claim it, and that message is promised now or by Uploaded. Safe to
 // repeat.
-func (u *Uploads) Exhausted(ctx context.Context, key workflow.Key, asked time.Time) (again bool, _ error) {
+func (u *Uploads) Exhausted(ctx context.Context, key engine.Key, asked time.Time) (again bool, _ error) {
 	view, err := u.videos.View(ctx, key.ID)
-	if errors.Is(err, videostore.ErrNotFound) {
+	if errors.Is(err, engine.ErrNotFound) {
 		return false, nil
 	}
-	v := view.Video
+	v := view.Subject
 	if err != nil || v.Upload == nil || !v.Upload.Started || !v.Working() || !v.UploadedAt.IsZero() && !asked.Before(v.UploadedAt) {
 		return false, err
 	}
-	if err := u.videos.Reopen(ctx, view, []videostore.OutboxMessage{{Key: key}}); err != nil {
+	if err := u.videos.Reopen(ctx, view, []engine.OutboxMessage{{Key: key}}); err != nil {
 		return false, err
 	}
-	if v.State == video.AwaitingUpload {
+	if v.State == engine.AwaitingUpload {
 		waits, err := u.giveUp(ctx, key.ID)
 		if err == nil && !waits {
-			err = fmt.Errorf("give up early work on %s: %w", key.ID, videostore.ErrChanged)
+			err = fmt.Errorf("give up early work on %s: %w", key.ID, engine.ErrChanged)
 		}
 		return true, err
 	}
 	for _, message := range view.Missing() {
 		if message.Key == key {
-			return true, u.videos.Resend(ctx, view.Record, []videostore.OutboxMessage{message})
+			return true, u.videos.Resend(ctx, view.Record, []engine.OutboxMessage{message})
 		}
 	}
 	return true, nil

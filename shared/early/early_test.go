@@ -13,6 +13,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -27,8 +28,8 @@ const (
 
 func TestMain(m *testing.M) {
 	workflow.Steps = append(workflow.Steps,
-		workflow.Step{Name: stepModerated, Stage: workflow.Gate, Queues: []string{workflow.Audio}},
-		workflow.Step{Name: stepRated, Stage: workflow.Gate, Early: true, Queues: []string{workflow.Audio}},
+		engine.Step{Name: stepModerated, Stage: engine.Gate, Queues: []string{workflow.Audio}},
+		engine.Step{Name: stepRated, Stage: engine.Gate, Early: true, Queues: []string{workflow.Audio}},
 	)
 	azuritetest.Main(m)
 }
@@ -43,26 +44,26 @@ type bench struct {
 	*testing.T
 	videos  *videostore.Store
 	uploads *Uploads
-	id      video.ID
+	id      engine.ID
 
 	mu       sync.Mutex
 	promised []string
 }
 
-// Send implements videostore.Sender.
+// Send implements engine.Sender.
 func (b *bench) SendItem(_ context.Context, _ string, item azq.Item, _ time.Duration) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if k, err := workflow.ParseItemID(item.ID); err == nil && k.Declared().Stage != workflow.OnChange {
+	if k, err := workflow.Declaration.ParseItemID(item.ID); err == nil && workflow.Declaration.StepOf(k).Stage != engine.OnChange {
 		b.promised = append(b.promised, fmt.Sprintf("%d.%s.%d", k.Generation, k.Step, k.Index))
 	}
 	return nil
 }
 
-// Lane implements videostore.Sender.
+// Lane implements engine.Sender.
 func (*bench) Lane(context.Context, string, bool) (int, bool) { return 0, false }
 
-// Waiting implements videostore.Sender.
+// Waiting implements engine.Sender.
 func (*bench) Waiting(context.Context, string) (bool, error) { return true, nil }
 
 // setup makes a video whose upload comes in parts.
@@ -72,11 +73,16 @@ func setup(t *testing.T) *bench {
 	if err := account.Ensure(t.Context(), azstore.Names{Containers: []string{video.SourcesContainer}, Tables: videostore.Tables}); err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{T: t, id: video.NewID()}
+	b := &bench{T: t, id: engine.NewID()}
 	b.videos = videostore.New(account, b)
 	b.uploads = New(b.videos, blobstore.New(account))
-	v := video.Video{ID: b.id, Title: "A title", Owner: video.LocalOwner, State: video.AwaitingUpload, Priority: video.Normal,
-		Upload: &video.Upload{Bytes: 10 * partsOfUpload, PartBytes: 10, Epoch: epoch}}
+	v := video.Video{
+		Meta: engine.Meta{
+			ID: b.id, Owner: video.LocalOwner, State: engine.AwaitingUpload, Priority: engine.Normal,
+			Upload: &engine.Upload{Bytes: 10 * partsOfUpload, PartBytes: 10, Epoch: epoch},
+		},
+		Title: "A title",
+	}
 	if _, err := b.videos.Create(t.Context(), v); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +102,7 @@ func (b *bench) arrived(head int, more ...int) video.Video {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return rec.Video
+	return rec.Subject
 }
 
 func (b *bench) complete() video.Video {
@@ -105,7 +111,7 @@ func (b *bench) complete() video.Video {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return rec.Video
+	return rec.Subject
 }
 
 func (b *bench) get() video.Video {
@@ -114,7 +120,7 @@ func (b *bench) get() video.Video {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return rec.Video
+	return rec.Subject
 }
 
 // promises compares what was promised since the last call, but for the step on change.
@@ -131,11 +137,11 @@ func (b *bench) promises(what string, want ...string) {
 	}
 }
 
-func (b *bench) key(step string, index int) workflow.Key {
-	return workflow.Key{ID: b.id, Generation: 1, Step: step, Index: index}
+func (b *bench) key(step string, index int) engine.Key {
+	return engine.Key{ID: b.id, Generation: 1, Step: step, Index: index}
 }
 
-func (b *bench) claim(k workflow.Key) *videostore.Claim {
+func (b *bench) claim(k engine.Key) *videostore.Claim {
 	b.Helper()
 	c, err := b.videos.Claim(b.Context(), k, "message "+k.ItemID(), "worker", time.Time{})
 	if err != nil {
@@ -146,24 +152,26 @@ func (b *bench) claim(k workflow.Key) *videostore.Claim {
 
 // plan has a chunk for each part and half of the next one, and two portions of sound.
 func plan(chunks int) video.Plan {
-	p := video.Plan{Generation: 1, FPS: video.Rational{Num: 30, Den: 1}, SegmentFrames: 120, HasAudio: true,
-		Renditions: []video.Rendition{{Name: "240p", Width: 426, Height: 240, MaxRate: 450_000}}}
+	p := video.Plan{
+		Plan: engine.Plan{Generation: 1}, FPS: video.Rational{Num: 30, Den: 1}, SegmentFrames: 120,
+		HasAudio: true, Renditions: []video.Rendition{{Name: "240p", Width: 426, Height: 240, MaxRate: 450_000}},
+	}
 	for i := range int64(chunks) {
 		p.Chunks = append(p.Chunks, video.Chunk{From: i * 120, To: (i + 1) * 120})
 	}
 	p.Frames = int64(chunks) * 120
 	p.DurationSeconds = p.FPS.Seconds(p.Frames)
 	p.Sound = []video.SoundPortion{{First: 0, End: 2}, {First: 2, End: chunks + 1}}
-	p.Promises = slices.DeleteFunc(workflow.PromisesFor(p), func(p video.Promise) bool { return p.Gate })
+	p.Promises = slices.DeleteFunc(workflow.PromisesFor(p), func(p engine.Promise) bool { return p.Gate })
 	return p
 }
 
 // probed commits a plan.
 func (b *bench) probed(c *videostore.Claim, p video.Plan) {
 	b.Helper()
-	commit := videostore.Commit{Plan: &p, Video: func(v *video.Video) {
-		if v.State == video.Uploaded {
-			v.State = video.Processing
+	commit := videostore.Commit{Plan: &p, Edit: func(v *video.Video) {
+		if v.State == engine.Uploaded {
+			v.State = engine.Processing
 		}
 	}}
 	if err := errors.Join(c.Commit(b.Context(), commit), c.SendOutbox(b.Context())); err != nil {
@@ -194,7 +202,7 @@ func TestPartsArePromisedAsTheyArrive(t *testing.T) {
 	b.arrived(1)
 	v := b.arrived(2) // again
 	b.promises("first and last part", "1.probe.0")
-	if !v.Working() || v.State != video.AwaitingUpload {
+	if !v.Working() || v.State != engine.AwaitingUpload {
 		t.Errorf("state %s, upload %+v", v.State, v.Upload)
 	}
 	const chunks = 20 // of 4 s, like the parts
@@ -215,14 +223,14 @@ func TestPartsArePromisedAsTheyArrive(t *testing.T) {
 	b.arrived(16)
 	b.promises("a place in the window", "1.encode.10")
 	view, err := b.videos.View(t.Context(), b.id)
-	if err != nil || len(view.Missing()) > 0 || view.Video.State != video.AwaitingUpload {
-		t.Errorf("missing %v, state %s, %v", view.Missing(), view.Video.State, err)
+	if err != nil || len(view.Missing()) > 0 || view.Subject.State != engine.AwaitingUpload {
+		t.Errorf("missing %v, state %s, %v", view.Missing(), view.Subject.State, err)
 	}
 	if ok, err := b.videos.FanIn(t.Context(), view); ok || err != nil {
 		t.Errorf("the end before the last byte: %t, %v", ok, err)
 	}
 
-	if v := b.complete(); v.State != video.Processing || v.SourceETag != "etag" {
+	if v := b.complete(); v.State != engine.Processing || v.SourceETag != "etag" {
 		t.Errorf("complete: %s, %q", v.State, v.SourceETag)
 	}
 	all := []string{"1.audio.1"}
@@ -246,7 +254,7 @@ func TestGatesOfAnUpload(t *testing.T) {
 		b.arrived(2)
 		b.promises("first and last part", "1.probe.0")
 		p := plan(20)
-		p.Promises = append(p.Promises, video.Promise{Step: gate, Items: 1, Gate: true, Queue: workflow.Audio})
+		p.Promises = append(p.Promises, engine.Promise{Step: gate, Items: 1, Gate: true, Queue: workflow.Audio})
 		b.probed(b.claim(b.key(workflow.StepProbe, 0)), p)
 		if gate == stepRated {
 			b.promises("the plan", "1.rated.0")
@@ -297,10 +305,10 @@ func TestEarlyWorkWaits(t *testing.T) {
 		}
 	}
 	b.claim(probe)
-	if again, err := b.uploads.Exhausted(t.Context(), probe, time.Now()); !again || err != nil || b.get().State != video.AwaitingUpload {
+	if again, err := b.uploads.Exhausted(t.Context(), probe, time.Now()); !again || err != nil || b.get().State != engine.AwaitingUpload {
 		t.Errorf("attempts are used up before the last byte: %t, %v, %s", again, err, b.get().State)
 	}
-	if v := b.complete(); v.State != video.Uploaded {
+	if v := b.complete(); v.State != engine.Uploaded {
 		t.Errorf("complete: %s", v.State)
 	}
 	b.promises("complete", "1.probe.0")
@@ -329,7 +337,7 @@ func TestSettle(t *testing.T) {
 	b := setup(t)
 	b.arrived(1)
 	b.probed(b.claim(b.key(workflow.StepProbe, 0)), plan(20))
-	chunk, missing, failure, other := b.key(workflow.StepEncode, 0), &notYetError{parts: []int{3}}, video.Fail(video.CorruptMedia, "broken"), errors.New("other")
+	chunk, missing, failure, other := b.key(workflow.StepEncode, 0), &notYetError{parts: []int{3}}, engine.Fail(video.CorruptMedia, "broken"), errors.New("other")
 	if err := b.uploads.Settle(t.Context(), chunk, 0, other); !errors.Is(err, other) {
 		t.Errorf("another error: %v", err)
 	}
@@ -360,7 +368,7 @@ func TestPlanOfAnUploadThatEndsMeanwhile(t *testing.T) {
 	b.promises("complete while the first step runs: one of two messages is a duplicate", "1.probe.0", "1.probe.0")
 	b.probed(c, plan(3))
 	b.promises("the plan", "1.encode.0", "1.encode.1", "1.encode.2", "1.audio.0", "1.audio.1")
-	if v := b.get(); v.State != video.Processing {
+	if v := b.get(); v.State != engine.Processing {
 		t.Errorf("state %s", v.State)
 	}
 }
@@ -377,7 +385,7 @@ func TestEarlyWorkIsCancelled(t *testing.T) {
 	if _, err := b.videos.Cancel(t.Context(), b.id); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.videos.Claim(t.Context(), b.key(workflow.StepEncode, 0), "m", "w", time.Time{}); !errors.Is(err, videostore.ErrGone) {
+	if _, err := b.videos.Claim(t.Context(), b.key(workflow.StepEncode, 0), "m", "w", time.Time{}); !errors.Is(err, engine.ErrGone) {
 		t.Errorf("a chunk of a cancelled upload: %v", err)
 	}
 	b.arrived(5)

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/workflow"
 )
 
 // notYetError says that a run needs bytes of the source that have not arrived. It says
@@ -42,7 +42,7 @@ const (
 // was seen first.
 type source struct {
 	blobs    *blobstore.Store
-	id       video.ID
+	id       engine.ID
 	layout   sourceparts.Layout
 	patience time.Duration
 	moved    func() time.Time // when the run last made progress
@@ -53,10 +53,10 @@ type source struct {
 
 // Open returns the source of a run at a step: a read of a part that is not there waits for it
 // while the run makes progress (moved says when it last did), and a little longer.
-func (u *Uploads) Open(ctx context.Context, v video.Video, step workflow.Step, moved func() time.Time) (sourceparts.Source, error) {
+func (u *Uploads) Open(ctx context.Context, v video.Video, step engine.Step, moved func() time.Time) (sourceparts.Source, error) {
 	layout, _ := sourceparts.LayoutOf(v.Upload)
 	s := &source{blobs: u.blobs, id: v.ID, layout: layout, patience: patience, moved: moved}
-	if step.Stage == workflow.First {
+	if step.Stage == engine.First {
 		s.patience = 0
 	}
 	return s.open(ctx)

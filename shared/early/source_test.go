@@ -12,6 +12,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 )
@@ -38,7 +39,7 @@ func newSent(t *testing.T) *sent {
 	for i := range s.content {
 		s.content[i] = byte(i)
 	}
-	s.blobs, s.id = blobstore.New(account), video.NewID()
+	s.blobs, s.id = blobstore.New(account), engine.NewID()
 	s.layout = sourceparts.Layout{Bytes: int64(len(s.content)), PartBytes: 100, Epoch: "e"}
 	began := time.Now()
 	s.moved = func() time.Time { return began }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -91,7 +92,7 @@ func New(a *azstore.Account, home, rowKey string, rowsOf func(video.Video) []Row
 // Sync makes the derived rows of video id equal to the truth, which current reads. It is
 // safe to repeat, and to run beside other Syncs of the same video. It returns ErrBusy
 // when the video must have no rows and another run may still write some. ErrContended.
-func (k *Keeper) Sync(ctx context.Context, id video.ID, current Current) error {
+func (k *Keeper) Sync(ctx context.Context, id engine.ID, current Current) error {
 	runID := strconv.FormatUint(rand.Uint64(), 36)
 	var own []Key // what earlier rounds of this call may have written
 	started, longest := time.Now(), 10*time.Millisecond
@@ -114,14 +115,14 @@ func (k *Keeper) Sync(ctx context.Context, id video.ID, current Current) error {
 }
 
 // Remove is Sync of a video that does not exist.
-func (k *Keeper) Remove(ctx context.Context, id video.ID) error {
+func (k *Keeper) Remove(ctx context.Context, id engine.ID) error {
 	return k.Sync(ctx, id, func(context.Context) (video.Video, bool, error) { return video.Video{}, false, nil })
 }
 
 // round is one pass through the four steps of the package comment. Unless it is done,
 // another run changed the back-reference, and the rows of wrote may have been written.
 // ErrBusy means that only other runs are waited for.
-func (k *Keeper) round(ctx context.Context, id video.ID, current Current, runID string, own []Key) (done bool, wrote []Key, err error) {
+func (k *Keeper) round(ctx context.Context, id engine.ID, current Current, runID string, own []Key) (done bool, wrote []Key, err error) {
 	ref, err := k.load(ctx, id)
 	if err != nil {
 		return false, nil, err
@@ -187,7 +188,7 @@ func changed(before, wanted []Key, unsure bool) []Key {
 }
 
 // report saves what is written now. The results are those of round.
-func (k *Keeper) report(ctx context.Context, id video.ID, ref reference, wanted []Key) (done bool, wrote []Key, err error) {
+func (k *Keeper) report(ctx context.Context, id engine.ID, ref reference, wanted []Key) (done bool, wrote []Key, err error) {
 	if len(wanted) == 0 && len(ref.Runs) == 0 {
 		err = k.tables[k.home].Delete(ctx, partitionOf(id), k.rowKey, ref.etag)
 	} else {
@@ -319,13 +320,13 @@ func distinct(list []Key) []Key {
 	return slices.Collect(maps.Keys(set))
 }
 
-func partitionOf(id video.ID) string { return "~" + string(id) }
+func partitionOf(id engine.ID) string { return "~" + string(id) }
 
 // pieceBytes is how much of the text goes into one property; the service's
 // limit is 64 KiB.
 const pieceBytes = 60_000
 
-func (k *Keeper) load(ctx context.Context, id video.ID) (reference, error) {
+func (k *Keeper) load(ctx context.Context, id engine.ID) (reference, error) {
 	row, err := k.tables[k.home].Get(ctx, partitionOf(id), k.rowKey)
 	if err != nil {
 		return reference{}, tablestore.IgnoreNotFound(err)
@@ -351,13 +352,13 @@ func (r *reference) read(row tablestore.Entity) error {
 
 // save writes ref under its ETag and sets the new one. It returns
 // tablestore.ErrExists, ErrChanged or ErrNotFound when another run wrote first.
-func (k *Keeper) save(ctx context.Context, id video.ID, ref *reference) error {
+func (k *Keeper) save(ctx context.Context, id engine.ID, ref *reference) error {
 	etag, err := k.tables[k.home].Put(ctx, k.entity(id, ref), ref.etag)
 	ref.etag = etag
 	return err
 }
 
-func (k *Keeper) entity(id video.ID, ref *reference) tablestore.Entity {
+func (k *Keeper) entity(id engine.ID, ref *reference) tablestore.Entity {
 	var text bytes.Buffer
 	zipped := gzip.NewWriter(&text)
 	_ = json.NewEncoder(zipped).Encode(ref) // texts and times always encode, and memory takes all

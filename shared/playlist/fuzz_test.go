@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -27,8 +28,8 @@ func FuzzGrowing(f *testing.F) {
 			return
 		}
 		plan := video.Plan{
-			Generation: 1, FPS: video.Rational{Num: 30, Den: 1}, SegmentFrames: 120, HasAudio: true,
-			Renditions: []video.Rendition{{Name: "720p", Width: 1280, Height: 720}},
+			Plan: engine.Plan{Generation: 1}, FPS: video.Rational{Num: 30, Den: 1}, SegmentFrames: 120,
+			HasAudio: true, Renditions: []video.Rendition{{Name: "720p", Width: 1280, Height: 720}},
 		}
 		var whole []*video.ChunkOutput
 		for _, size := range sizes {
@@ -88,14 +89,21 @@ func FuzzLists(f *testing.F) {
 		if num < 1 || den < 1 || num > 1e6 || den > 1e6 || !(seconds <= 48*3600) {
 			return // no probe says so
 		}
-		plan := video.Plan{Generation: 1, FPS: video.Rational{Num: num, Den: den}, SegmentFrames: 120, HasAudio: shape&0x10 != 0}
+		plan := video.Plan{
+			Plan: engine.Plan{Generation: 1}, FPS: video.Rational{Num: num, Den: den}, SegmentFrames: 120,
+			HasAudio: shape&0x10 != 0,
+		}
 		chunk := &video.ChunkOutput{Frames: 120}
 		for n := range int(shape % 7) {
 			plan.Renditions = append(plan.Renditions, video.Rendition{Name: fmt.Sprintf("%dp", 100*n), Width: 160 * (n + 1), Height: 90 * (n + 1)})
-			chunk.Renditions = append(chunk.Renditions, video.RenditionOutput{Codecs: "avc1.64001f", Segments: []video.Segment{{Frames: 120, Range: video.Range{Length: int64(shape) * 1000}}}})
+			chunk.Renditions = append(chunk.Renditions, video.RenditionOutput{Codecs: "avc1.64001f", Segments: []video.Segment{{
+				Frames: 120, Range: video.Range{Length: int64(shape) * 1000},
+			}}})
 		}
 		plan.Chunks = []video.Chunk{{To: 120}}
-		p := playlist.Presentation{Plan: plan, Chunks: []*video.ChunkOutput{chunk}, AudioDone: shape&0x20 != 0, Parts: []video.AudioPart{{Channels: channels, Codecs: "mp4a.40.2"}}}
+		p := playlist.Presentation{Plan: plan, Chunks: []*video.ChunkOutput{chunk}, AudioDone: shape&0x20 != 0, Parts: []video.AudioPart{{
+			Channels: channels, Codecs: "mp4a.40.2",
+		}}}
 		if shape&0x40 != 0 {
 			p = p.Preview()
 		}
@@ -104,16 +112,20 @@ func FuzzLists(f *testing.F) {
 		if len(plain) != len(p.Plan.Renditions) || strings.Contains(master, "SUBTITLES") {
 			t.Errorf("%d renditions are listed as\n%s", len(p.Plan.Renditions), master)
 		}
-		key, err := videostore.CaptionsKey(video.NewID(), tag)
+		key, err := videostore.CaptionsKey(engine.NewID(), tag)
 		if err != nil {
 			return
 		}
-		tracks := []playlist.CaptionsTrack{{Language: key.Language, Name: videostore.LanguageName(key.Language)}, {Language: "en", Name: name}}
+		tracks := []playlist.CaptionsTrack{{
+			Language: key.Variant, Name: videostore.LanguageName(key.Variant),
+		}, {
+			Language: "en", Name: name,
+		}}
 		with := playlist.WithCaptions(master, tracks)
 		if !slices.Equal(addresses(t, with), plain) || strings.Count(with, ",SUBTITLES=\"subs\"\n") != len(plain) || len(plain) > 0 && strings.Count(with, "\n#EXT-X-MEDIA:TYPE=SUBTITLES,") != len(tracks) {
 			t.Errorf("captions make of\n%s\nthis:\n%s", master, with)
 		}
-		list := playlist.Captions(key.Language, seconds)
+		list := playlist.Captions(key.Variant, seconds)
 		var sum float64
 		target := 0
 		for line := range strings.Lines(list) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/video"
 )
@@ -13,8 +14,8 @@ import (
 // presentation has three chunks of 4, 8 and 3 s at 30 fps and audio in two parts.
 func presentation() playlist.Presentation {
 	plan := video.Plan{
-		Generation: 1, FPS: video.Rational{Num: 30, Den: 1}, SegmentFrames: 120, Frames: 450, HasAudio: true,
-		Chunks:     []video.Chunk{{From: 0, To: 120}, {From: 120, To: 360}, {From: 360, To: 450}},
+		Plan: engine.Plan{Generation: 1}, FPS: video.Rational{Num: 30, Den: 1}, SegmentFrames: 120, Frames: 450,
+		HasAudio: true, Chunks: []video.Chunk{{From: 0, To: 120}, {From: 120, To: 360}, {From: 360, To: 450}},
 		Renditions: []video.Rendition{{Name: "720p", Width: 1280, Height: 720, MaxRate: 3_000_000}},
 	}
 	chunk := func(frames ...int64) *video.ChunkOutput {
@@ -115,7 +116,10 @@ func TestPlaylistFromAChunk(t *testing.T) {
 	p.Plan.Sound = []video.SoundPortion{{First: 0, End: 2}, {First: 2, End: 4}}
 	p.Chunks[1] = nil
 	p.From = 2
-	p.Parts = []video.AudioPart{{First: 2, Codecs: "mp4a.40.2", Channels: 2, Segments: []video.AudioSegment{{Samples: 192512}, {Samples: 192512}}}}
+	p.Parts = []video.AudioPart{{
+		First: 2, Codecs: "mp4a.40.2", Channels: 2,
+		Segments: []video.AudioSegment{{Samples: 192512}, {Samples: 192512}},
+	}}
 	p.AudioDone = false
 	if !p.Ready() || p.Complete() {
 		t.Fatalf("ready %v, complete %v; chunk 2 and its sound are there, other sound is not", p.Ready(), p.Complete())
@@ -171,7 +175,15 @@ func TestPreview(t *testing.T) {
 		return out
 	}
 	p.Plan.Renditions = append(p.Plan.Renditions, video.Rendition{Name: "240p", Width: 426, Height: 240, MaxRate: 400_000})
-	p.Plan.Frames, p.Plan.Chunks = 930, []video.Chunk{{From: 0, To: 120}, {From: 120, To: 360}, {From: 360, To: 720}, {From: 720, To: 930}}
+	p.Plan.Frames, p.Plan.Chunks = 930, []video.Chunk{{
+		From: 0, To: 120,
+	}, {
+		From: 120, To: 360,
+	}, {
+		From: 360, To: 720,
+	}, {
+		From: 720, To: 930,
+	}}
 	p.Plan.Sound = []video.SoundPortion{{First: 0, End: 2}, {First: 2, End: 8}}
 	whole := func(c *video.ChunkOutput, name string) *video.ChunkOutput {
 		r := c.Renditions[0]

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/cutroom/cutroom/shared/azstore"
-	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/engine"
 )
 
 // Names of prices that are not those of requests.
@@ -78,7 +78,7 @@ type Dollars struct{ Requests, Bytes, CPU float64 }
 func (d Dollars) Total() float64 { return d.Requests + d.Bytes + d.CPU }
 
 // Cost is what a step, or all of them, cost.
-func (t Table) Cost(spent videostore.Usage) (d Dollars) {
+func (t Table) Cost(spent engine.Usage) (d Dollars) {
 	for kind, n := range spent.Requests {
 		d.Requests += t.Requests(kind, n)
 	}

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/price"
-	"github.com/cutroom/cutroom/shared/videostore"
 )
 
 func TestEveryKindOfRequestHasAPrice(t *testing.T) {
@@ -25,13 +25,21 @@ func TestPricesCanBeChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := table.Cost(videostore.Usage{
+	got := table.Cost(engine.Usage{
 		Requests: map[azstore.RequestKind]int{"blob.write": 7, "queue.read": 10_000, "from.tomorrow": 5},
 		Sent:     1e9, Received: 5e8, CPU: 2000,
 	})
 	want := price.Dollars{Requests: 0.007 + price.Default["queue.read"], Bytes: 4, CPU: 2}
 	for name, pair := range map[string][2]float64{
-		"requests": {got.Requests, want.Requests}, "bytes": {got.Bytes, want.Bytes}, "cpu": {got.CPU, want.CPU}, "total": {got.Total(), want.Total()},
+		"requests": {
+			got.Requests, want.Requests,
+		}, "bytes": {
+			got.Bytes, want.Bytes,
+		}, "cpu": {
+			got.CPU, want.CPU,
+		}, "total": {
+			got.Total(), want.Total(),
+		},
 	} {
 		if math.Abs(pair[0]-pair[1]) > 1e-9 {
 			t.Errorf("%s: %v dollars, want %v", name, pair[0], pair[1])

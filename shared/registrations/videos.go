@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/indexrows"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/video"
@@ -46,7 +47,7 @@ func videoKey(t time.Time) string { return videoPrefix + tablestore.Pad(max(t.Un
 
 // Moment is where a video shows a finish.
 type Moment struct {
-	VideoID video.ID
+	VideoID engine.ID
 	At      time.Duration // from the first frame
 }
 
@@ -90,7 +91,7 @@ func (s *Store) MomentsOf(ctx context.Context, event Event, list []Registration)
 
 // footage is a row that ties a video to an event.
 type footage struct {
-	ID              video.ID `row:"Id"`
+	ID              engine.ID `row:"Id"`
 	FirstFrameAt    time.Time
 	DurationSeconds float64
 }
@@ -98,7 +99,7 @@ type footage struct {
 func readFootage(row tablestore.Entity) (f footage, _ error) {
 	err := row.Struct(&f)
 	if err == nil {
-		_, err = video.ParseID(string(f.ID))
+		_, err = engine.ParseID(string(f.ID))
 	}
 	return f, err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/inject"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/indexrows"
 	"github.com/cutroom/cutroom/shared/video"
 )
@@ -22,8 +23,9 @@ func at(d time.Duration) time.Time { return raceDay.Add(d) }
 
 func film(title, event string, from time.Time, length time.Duration) video.Video {
 	return video.Video{
-		ID: video.NewID(), Title: title, Visibility: video.Public, State: video.Ready, Serving: 1,
-		DurationSeconds: length.Seconds(), Race: &video.Race{Event: event, FirstFrameAt: from},
+		Meta: engine.Meta{ID: engine.NewID(), State: engine.Ready, Serving: 1}, Title: title,
+		Visibility: video.Public, DurationSeconds: length.Seconds(),
+		Race: &video.Race{Event: event, FirstFrameAt: from},
 	}
 }
 
@@ -47,11 +49,14 @@ func TestMoments(t *testing.T) {
 	private := film("Private", newYork, at(2*time.Hour), time.Hour)
 	private.Visibility = video.Private
 	unready := film("Not ready", newYork, at(2*time.Hour), time.Hour)
-	unready.State, unready.Serving = video.Processing, 0
+	unready.State, unready.Serving = engine.Processing, 0
 	for _, v := range []video.Video{
 		finishLine, longest, private, unready,
 		film("Half marathon", "2011 New York City Marathon__Half", at(2*time.Hour), time.Hour), film("No such event", "nothing", at(2*time.Hour), time.Hour),
-		film("Yesterday", newYork, at(-24*time.Hour), 4*time.Hour), {ID: video.NewID(), Title: "No race", Visibility: video.Public, State: video.Ready},
+		film("Yesterday", newYork, at(-24*time.Hour), 4*time.Hour), {
+			Meta: engine.Meta{ID: engine.NewID(), State: engine.Ready}, Title: "No race",
+			Visibility: video.Public,
+		},
 	} {
 		r.tie(v)
 	}

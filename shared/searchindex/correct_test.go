@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
-	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/engine"
 )
 
 func TestATypoStillFindsTheTitle(t *testing.T) {
@@ -73,7 +73,7 @@ func TestATypoStillFindsTheTitle(t *testing.T) {
 		}
 	}
 	// The pages after the first are of the corrected query too, and say so.
-	var got []video.ID
+	var got []engine.ID
 	for token, pages := "", 0; pages == 0 || token != ""; pages++ {
 		r, err := w.Search(t.Context(), Query{Q: "streat"}, 2, token)
 		if err != nil || r.DidYouMean == nil || r.DidYouMean.Q != "street" {

@@ -43,6 +43,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/rowstream"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/indexrows"
 	"github.com/cutroom/cutroom/shared/video"
 )
@@ -90,7 +91,7 @@ func New(a *azstore.Account) *Index {
 // Searchable reports whether the search finds a video: it is public and ready. A
 // video that is being reprocessed still plays its old generation and is found.
 func Searchable(v video.Video) bool {
-	return v.Visibility == video.Public && !v.State.Gone() && (v.State == video.Ready || v.Serving > 0)
+	return v.Visibility == video.Public && !v.State.Gone() && (v.State == engine.Ready || v.Serving > 0)
 }
 
 // field names a group of posting lists. It is the start of PartitionKeys.
@@ -184,7 +185,7 @@ func rowsOf(v video.Video) []indexrows.Row {
 
 // videoKey is the partition of the rows about one video, the same as that of
 // its back-reference.
-func videoKey(id video.ID) string { return "~" + string(id) }
+func videoKey(id engine.ID) string { return "~" + string(id) }
 
 // shards is the number of partitions of a long list. On Azure the list takes that many
 // times 2,000 rows of 1 KiB a second, and a search makes that many requests to read it.
@@ -198,7 +199,7 @@ var hot = strings.Fields(`a an and are as at by for from in is it of on or s the
 // spread reports whether a list is long: that of a hot word, or of all videos.
 func spread(f field, term string) bool { return f == allVideos || slices.Contains(hot, term) }
 
-func postingKey(f field, term string, id video.ID) string {
+func postingKey(f field, term string, id engine.ID) string {
 	key := string(f) + ":" + tablestore.EscapeKey(term)
 	if spread(f, term) {
 		return shardKey(key, tablestore.Shard(string(id), shards))
@@ -235,7 +236,7 @@ func parsePosting(pk string) (f field, term string, ok bool) {
 // document is what a row says about its video: the texts by which it is found. A posting
 // has no description, and hits are ranked and counted by the rest.
 type document struct {
-	ID                          video.ID `row:"Id"`
+	ID                          engine.ID `row:"Id"`
 	Title, Description, Channel string
 	Tags, Actors, Directors     []string
 	Language                    language // that its words are of

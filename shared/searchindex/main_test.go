@@ -12,6 +12,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/inject"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/testkit/indexrowstest"
 	"github.com/cutroom/cutroom/shared/video"
 )
@@ -99,7 +100,7 @@ func (w *world) model(t testing.TB) map[rowKey]any {
 }
 
 // scan answers a query without an index.
-func (w *world) scan(t testing.TB, q Query) []video.ID {
+func (w *world) scan(t testing.TB, q Query) []engine.ID {
 	t.Helper()
 	c, err := parse(q)
 	if err != nil {
@@ -120,18 +121,18 @@ func (w *world) scan(t testing.TB, q Query) []video.ID {
 		}
 	}
 	slices.Sort(places)
-	ids := []video.ID{}
+	ids := []engine.ID{}
 	for _, p := range places {
 		_, id, _ := strings.Cut(p, "__")
-		ids = append(ids, video.ID(id))
+		ids = append(ids, engine.ID(id))
 	}
 	return ids
 }
 
 // pages reads all pages of a search.
-func (w *world) pages(t testing.TB, q Query, limit int) []video.ID {
+func (w *world) pages(t testing.TB, q Query, limit int) []engine.ID {
 	t.Helper()
-	ids := []video.ID{}
+	ids := []engine.ID{}
 	for token := ""; ; {
 		r, err := w.Search(t.Context(), q, limit, token)
 		if err != nil {
@@ -148,7 +149,7 @@ var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func newVideo(title string, age time.Duration) video.Video {
 	return video.Video{
-		ID: video.NewID(), Title: title, Channel: "c", Visibility: video.Public, State: video.Ready,
-		CreatedAt: start.Add(-age), DurationSeconds: 1,
+		Meta:  engine.Meta{ID: engine.NewID(), Channel: "c", State: engine.Ready, CreatedAt: start.Add(-age)},
+		Title: title, Visibility: video.Public, DurationSeconds: 1,
 	}
 }

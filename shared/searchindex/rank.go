@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/cutroom/cutroom/shared/azstore/rowstream"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/normalize"
-	"github.com/cutroom/cutroom/shared/video"
 )
 
 // MaxRanked is how many hits the order Best ranks: the newest. Ranking needs no
@@ -46,7 +46,7 @@ func bestOf(q Query, c []clause, found hits, limit int, at cursor) (page []hit, 
 // rank sorts hits by score. Hits of equal score stay in their order, newest first.
 func rank(q Query, c []clause, rows []hit) []hit {
 	typed := strings.Join(texts(splitWords(q.Q+" "+q.Title)), " ")
-	scores := map[video.ID]int{}
+	scores := map[engine.ID]int{}
 	for _, row := range rows {
 		scores[row.Value.ID] = score(typed, c, row.Value.analyse(), row.Value.Language)
 	}

@@ -8,11 +8,12 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
 // found reads the first page and shows names.
-func found(t *testing.T, w *world, names map[video.ID]string, q Query) (list []string) {
+func found(t *testing.T, w *world, names map[engine.ID]string, q Query) (list []string) {
 	t.Helper()
 	r, err := w.Search(t.Context(), q, 100, "")
 	if err != nil {
@@ -27,7 +28,7 @@ func found(t *testing.T, w *world, names map[video.ID]string, q Query) (list []s
 func TestBestMatchFirst(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	names := map[video.ID]string{}
+	names := map[engine.ID]string{}
 	age := time.Duration(0)
 	add := func(name, title string, change func(*video.Video)) {
 		age -= time.Minute // each is newer than those before
@@ -77,7 +78,7 @@ func TestBestMatchFirst(t *testing.T) {
 func TestDescriptionIsAFieldOfItsOwn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	names := map[video.ID]string{}
+	names := map[engine.ID]string{}
 	for i, c := range []struct{ name, title, description string }{
 		{"both", "harbour", "the harbour at night"}, {"title", "harbour night", ""}, {"description", "x", "Harbours by night"},
 	} {
@@ -180,7 +181,7 @@ func TestCostOfLongLists(t *testing.T) {
 		t.Errorf("facets (-want +got):\n%s", diff)
 	}
 	// Beyond the ranked hits the order is that of the list.
-	seen := map[video.ID]bool{}
+	seen := map[engine.ID]bool{}
 	for token, pages := "", 0; pages == 0 || token != ""; pages++ {
 		r, err := w.Search(t.Context(), Query{Q: `"common"`, Sort: Best}, 100, token)
 		if err != nil {
@@ -207,7 +208,7 @@ func TestSlowScansEndEarly(t *testing.T) {
 		t.Fatalf("%d hits, want 10: %v", len(whole.Hits), err)
 	}
 	w.scanTime = 1
-	var found []video.ID
+	var found []engine.ID
 	pages := 0
 	for token := ""; pages == 0 || token != ""; pages++ {
 		r, err := w.Search(t.Context(), q, 100, token)

@@ -14,7 +14,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/rowstream"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/catalog"
-	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/engine"
 )
 
 const (
@@ -38,7 +38,7 @@ const (
 
 // Result is a page of hits.
 type Result struct {
-	Hits []video.ID
+	Hits []engine.ID
 	// Next is the token of the next page, "" at the end. A page may be shorter than
 	// the limit, even empty, and still have a next one, because the cost of a page
 	// is bounded.
@@ -309,7 +309,7 @@ func (x *Index) lists(p *plan, most int) (lists []rowstream.List[document]) {
 }
 
 // holds reports whether a candidate's own words fulfil the conditions: a point query.
-func (x *Index) holds(ctx context.Context, id video.ID, c []clause) (bool, error) {
+func (x *Index) holds(ctx context.Context, id engine.ID, c []clause) (bool, error) {
 	if len(c) == 0 {
 		return true, nil
 	}

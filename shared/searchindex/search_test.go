@@ -13,13 +13,14 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
 func TestSearchFindsWhatAPersonExpects(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	names := map[video.ID]string{}
+	names := map[engine.ID]string{}
 	add := func(name string, v video.Video) {
 		names[v.ID] = name
 		w.sync(t, v)
@@ -38,8 +39,8 @@ func TestSearchFindsWhatAPersonExpects(t *testing.T) {
 	for _, change := range []func(*video.Video){
 		func(v *video.Video) { v.Visibility = video.Unlisted },
 		func(v *video.Video) { v.Visibility = video.Private },
-		func(v *video.Video) { v.State = video.Processing },
-		func(v *video.Video) { v.State = video.Deleting },
+		func(v *video.Video) { v.State = engine.Processing },
+		func(v *video.Video) { v.State = engine.Deleting },
 	} {
 		hidden := newVideo("big hidden bunny", 0)
 		change(&hidden)
@@ -98,7 +99,7 @@ func TestSearchFindsWhatAPersonExpects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]video.ID{marathon.ID}, r.Hits); diff != "" {
+	if diff := cmp.Diff([]engine.ID{marathon.ID}, r.Hits); diff != "" {
 		t.Errorf("hit (-want +got):\n%s", diff)
 	}
 }
@@ -109,26 +110,37 @@ func TestTitlesInEveryScript(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	titles := map[string][]string{ // the parts that find it
-		"เรือสีแดงออกจากท่าเรือ":    {"เรือ", "สีแดง", "ท่าเรือ", "แดงออก", "แด", "สีแด", "ท่"},
-		"แมวน้อยบนหลังคา ตอนที่ ๑๒": {"แมว", "หลังคา", "น้อยบน", "ตอนที่ 12", "แมวน"},
-		"ເຮືອສີແດງ":                 {"ເຮືອ", "ແດງ", "ອສີ"},
-		"ទូកក្រហមចេញពីកំពង់ផែ":      {"ទូក", "ក្រហម", "កំពង់ផែ", "ចេញពី"},
-		"သင်္ဘောနီ ထွက်ခွာ":         {"သင်္ဘော", "နီ", "ခွာ", "ထွက်"},
-		"서울에서부산까지 2부":               {"서울", "부산", "에서부", "까지", "2", "산"},
-		"東京タワーの夜":                   {"東京", "タワー", "京タ", "夜", "ーの"},
-		"佐々木の船":                     {"佐々木", "々木", "の船"},
-		"红色的船在港口":                   {"红色", "港口", "在港"},
-		"Красный корабль ४७":        {"красный", "47", "корабли", "кора"},
-		"अध्याय ३":                  {"अध्याय", "3", "अध्"},
-		"السفينة الحمراء ١٩":        {"السفينة", "19"},
-		"𞤀𞤣𞤤𞤢𞤥 𞤆𞤵𞤤𞤢𞤪":               {"𞤣𞤤𞤢", "𞤆𞤵𞤤𞤢𞤪", "𞤀𞤣"}, // younger than the tables of the segmenter
-		"C++ for beginners":         {"c++", "C+", "c++ beginners", `"c++ for"`, `"c for"`},
-		"C# in a day":               {"c#", "C# day", `"C# in"`},
-		"F# and ASP.NET":            {"f#", "asp.net", "asp", `"asp.net"`, "aspnet"},
-		"Reactive .NET":             {"reactive .net", "reactive net", `"reactive .net"`},
-		"Rock+Pop #1":               {"rock pop", "rock+pop", `"rock pop"`, "rock #1"},
+		"เรือสีแดงออกจากท่าเรือ": {
+			"เรือ", "สีแดง", "ท่าเรือ", "แดงออก", "แด",
+			"สีแด", "ท่",
+		},
+		"แมวน้อยบนหลังคา ตอนที่ ๑๒": {
+			"แมว", "หลังคา", "น้อยบน", "ตอนที่ 12", "แมวน",
+		},
+		"ເຮືອສີແດງ": {"ເຮືອ", "ແດງ", "ອສີ"},
+		"ទូកក្រហមចេញពីកំពង់ផែ": {
+			"ទូក", "ក្រហម", "កំពង់ផែ", "ចេញពី",
+		},
+		"သင်္ဘောနီ ထွက်ခွာ": {
+			"သင်္ဘော", "နီ", "ခွာ", "ထွက်",
+		},
+		"서울에서부산까지 2부":        {"서울", "부산", "에서부", "까지", "2", "산"},
+		"東京タワーの夜":            {"東京", "タワー", "京タ", "夜", "ーの"},
+		"佐々木の船":              {"佐々木", "々木", "の船"},
+		"红色的船在港口":            {"红色", "港口", "在港"},
+		"Красный корабль ४७": {"красный", "47", "корабли", "кора"},
+		"अध्याय ३":           {"अध्याय", "3", "अध्"},
+		"السفينة الحمراء ١٩": {"السفينة", "19"},
+		"𞤀𞤣𞤤𞤢𞤥 𞤆𞤵𞤤𞤢𞤪": {
+			"𞤣𞤤𞤢", "𞤆𞤵𞤤𞤢𞤪", "𞤀𞤣",
+		}, // younger than the tables of the segmenter
+		"C++ for beginners": {"c++", "C+", "c++ beginners", `"c++ for"`, `"c for"`},
+		"C# in a day":       {"c#", "C# day", `"C# in"`},
+		"F# and ASP.NET":    {"f#", "asp.net", "asp", `"asp.net"`, "aspnet"},
+		"Reactive .NET":     {"reactive .net", "reactive net", `"reactive .net"`},
+		"Rock+Pop #1":       {"rock pop", "rock+pop", `"rock pop"`, "rock #1"},
 	}
-	ids := map[string]video.ID{}
+	ids := map[string]engine.ID{}
 	var all []video.Video
 	for title := range titles {
 		v := newVideo(title, time.Duration(len(ids))*time.Minute)
@@ -140,7 +152,7 @@ func TestTitlesInEveryScript(t *testing.T) {
 	}
 	for title, parts := range titles {
 		for _, q := range append(parts, title, `"`+title+`"`, strings.ToUpper(title)) {
-			if diff := cmp.Diff([]video.ID{ids[title]}, w.pages(t, Query{Title: q}, 5)); diff != "" {
+			if diff := cmp.Diff([]engine.ID{ids[title]}, w.pages(t, Query{Title: q}, 5)); diff != "" {
 				t.Errorf("%q by %q (-want +got):\n%s", title, q, diff)
 			}
 		}
@@ -261,7 +273,7 @@ func TestPagesStayInPlaceUnderInserts(t *testing.T) {
 		w.sync(t, newVideo("the film", time.Duration(i)*time.Minute))
 	}
 	want := w.scan(t, Query{Q: "film the"})
-	got := []video.ID{}
+	got := []engine.ID{}
 	for token, n := "", 0; ; n++ {
 		r, err := w.Search(t.Context(), Query{Q: "film the"}, 2, token)
 		if err != nil {
@@ -305,7 +317,10 @@ func TestTokensAndLongQueriesAreChecked(t *testing.T) {
 		"other order": {Query{Q: "film", Sort: Best}, r.Next},
 		"forged":      {Query{Q: "film"}, tablestore.Token(`{"q":"film"}`, "' or true")},
 		"forged from": {Query{Q: "film"}, tablestore.Token(`{"q":"film"}`, `{"from":"' or true"}`)},
-		"forged skip": {Query{Q: "film"}, tablestore.Token(`{"q":"film"}`, `{"from":"`+catalog.Place(start, video.NewID())+`","skip":-1}`)},
+		"forged skip": {
+			Query{Q: "film"},
+			tablestore.Token(`{"q":"film"}`, `{"from":"`+catalog.Place(start, engine.NewID())+`","skip":-1}`),
+		},
 	} {
 		if _, err := w.Search(t.Context(), c.q, 1, c.token); !errors.Is(err, tablestore.ErrToken) {
 			t.Errorf("%s: %v, want ErrToken", name, err)
@@ -320,7 +335,7 @@ func TestTokensAndLongQueriesAreChecked(t *testing.T) {
 	}
 	long := newVideo(strings.Join(words[:MaxWords], " "), 0)
 	w.sync(t, long)
-	if diff := cmp.Diff([]video.ID{long.ID}, w.pages(t, Query{Q: long.Title}, 5)); diff != "" {
+	if diff := cmp.Diff([]engine.ID{long.ID}, w.pages(t, Query{Q: long.Title}, 5)); diff != "" {
 		t.Errorf("%d words (-want +got):\n%s", MaxWords, diff)
 	}
 }

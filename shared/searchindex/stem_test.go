@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/normalize"
-	"github.com/cutroom/cutroom/shared/video"
 )
 
 func TestLanguageOf(t *testing.T) {
@@ -56,7 +56,7 @@ func TestStemsOfAnything(t *testing.T) {
 func TestTitlesInManyLanguages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	names := map[video.ID]string{}
+	names := map[engine.ID]string{}
 	for i, title := range []string{
 		"Красный корабль уходит из гавани", "Йога на берегу моря", "红色的船在港口", "Kapal merah meninggalkan pelabuhan",
 		"Three harbours of the north", "Running a marathon", "Die Häuser am Hafen", "Les chevaux dans le pré",

@@ -16,6 +16,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/inject"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/indexrows"
 	"github.com/cutroom/cutroom/shared/video"
 )
@@ -35,7 +36,7 @@ func TestUnindexingLeavesNothing(t *testing.T) {
 	if diff := cmp.Diff(w.model(t), w.dump(t)); diff != "" {
 		t.Errorf("after an edit (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]video.ID{v.ID}, w.pages(t, Query{Actor: "min"}, 5)); diff != "" {
+	if diff := cmp.Diff([]engine.ID{v.ID}, w.pages(t, Query{Actor: "min"}, 5)); diff != "" {
 		t.Errorf("moved to another field (-want +got):\n%s", diff)
 	}
 	v.Visibility = video.Private
@@ -82,7 +83,7 @@ func TestAVideoWithVeryManyWords(t *testing.T) {
 			t.Errorf("%+v finds %d videos", q, len(got))
 		}
 	}
-	v.State = video.Deleting
+	v.State = engine.Deleting
 	w.sync(t, v)
 	if rows := w.dump(t); len(rows) != 0 {
 		t.Errorf("%d rows are left", len(rows))
@@ -93,7 +94,7 @@ func TestReprocessingKeepsAVideoFindable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	v := newVideo("film", 0)
-	v.State, v.Serving, v.Generation = video.Processing, 1, 2
+	v.State, v.Serving, v.Generation = engine.Processing, 1, 2
 	w.sync(t, v)
 	if got := w.pages(t, Query{Q: "film"}, 5); len(got) != 1 {
 		t.Errorf("found %v", got)

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -48,7 +49,7 @@ type Layout struct {
 }
 
 // LayoutOf returns the layout of an upload, or false when it has none yet.
-func LayoutOf(u *video.Upload) (Layout, bool) {
+func LayoutOf(u *engine.Upload) (Layout, bool) {
 	if u == nil {
 		return Layout{}, false
 	}
@@ -76,10 +77,10 @@ func (l Layout) Range(n int) blobstore.Range {
 func (l Layout) At(offset int64) int { return int(offset / l.PartBytes) }
 
 // Prefix is the start of the names, in video.SourcesContainer, of all blobs of one epoch.
-func Prefix(id video.ID, epoch string) string { return video.PartsPrefix(id) + epoch + "/" }
+func Prefix(id engine.ID, epoch string) string { return video.PartsPrefix(id) + epoch + "/" }
 
 // Name is the name of part n in video.SourcesContainer.
-func Name(id video.ID, l Layout, n int) string {
+func Name(id engine.ID, l Layout, n int) string {
 	return Prefix(id, l.Epoch) + fmt.Sprintf("%05d", n)
 }
 
@@ -94,7 +95,7 @@ type Part struct {
 // Held lists the whole parts that are there of an upload, ascending: one request. It removes
 // blobs under a part's name that have not its length: a key bounds none, and such a blob can
 // be neither used nor replaced. Safe to repeat.
-func Held(ctx context.Context, blobs *blobstore.Store, id video.ID, l Layout) (held []Part, _ error) {
+func Held(ctx context.Context, blobs *blobstore.Store, id engine.ID, l Layout) (held []Part, _ error) {
 	if err := l.Check(); err != nil {
 		return nil, fmt.Errorf("list parts of %s: %w", id, err)
 	}
@@ -130,7 +131,7 @@ func Head(held []Part) int {
 // First are the parts that the first step waits for, in the order in which to send them: the
 // first and the last ones of an upload that has a layout, and those that the step missed. The
 // last seconds are rarely in the last part alone, and asking for more takes a second.
-func First(u *video.Upload) []int {
+func First(u *engine.Upload) []int {
 	layout, _ := LayoutOf(u)
 	last := layout.Count() - 1
 	first := []int{0, last}
@@ -154,7 +155,7 @@ type Manifest struct {
 }
 
 // ManifestName is the name of the manifest in video.SourcesContainer.
-func ManifestName(id video.ID, epoch string) string { return Prefix(id, epoch) + manifestName }
+func ManifestName(id engine.ID, epoch string) string { return Prefix(id, epoch) + manifestName }
 
 // Check returns ErrManifest when parts are missing or have not the length of their place.
 func (m Manifest) Check() error {
@@ -175,7 +176,7 @@ func (m Manifest) Check() error {
 // PutManifest writes the manifest of a complete upload and returns its ETag. It is
 // written once: a second one with the same content is the first, and one with another
 // content is refused with blobstore.ErrExists.
-func PutManifest(ctx context.Context, blobs *blobstore.Store, id video.ID, m Manifest) (etag string, err error) {
+func PutManifest(ctx context.Context, blobs *blobstore.Store, id engine.ID, m Manifest) (etag string, err error) {
 	name := ManifestName(id, m.Epoch)
 	if err := m.Check(); err != nil {
 		return "", fmt.Errorf("write %s: %w", name, err)
@@ -238,7 +239,7 @@ func Pinned(blobs *blobstore.Store, l Layout, version func(part int) video.Blob)
 }
 
 // Committed reads the manifest of a complete upload, in the version that was verified. When
-// that is gone it returns a *video.Failure, source_changed.
+// that is gone it returns a *engine.Failure, source_changed.
 func Committed(ctx context.Context, blobs *blobstore.Store, v video.Video) (Manifest, error) {
 	layout, _ := LayoutOf(v.Upload)
 	manifest, err := ReadManifest(ctx, blobs, ManifestName(v.ID, layout.Epoch), v.SourceETag)
@@ -253,9 +254,9 @@ func Committed(ctx context.Context, blobs *blobstore.Store, v video.Video) (Mani
 func Changed(err error) error {
 	switch {
 	case errors.Is(err, blobstore.ErrChanged):
-		return video.Fail(video.SourceChanged, "The uploaded file was replaced after it had been accepted. Upload it as a new video.")
+		return engine.Fail(video.SourceChanged, "The uploaded file was replaced after it had been accepted. Upload it as a new video.")
 	case errors.Is(err, blobstore.ErrNotFound):
-		return video.Fail(video.SourceChanged, "The uploaded file, or a part of it, was removed after it had been accepted. Upload it as a new video.")
+		return engine.Fail(video.SourceChanged, "The uploaded file, or a part of it, was removed after it had been accepted. Upload it as a new video.")
 	}
 	return err
 }

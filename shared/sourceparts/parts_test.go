@@ -10,6 +10,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 )
@@ -75,7 +76,7 @@ func TestLayout(t *testing.T) {
 // names their versions and is written once.
 func TestHeldAndManifest(t *testing.T) {
 	t.Parallel()
-	ctx, blobs, id := t.Context(), open(t), video.NewID()
+	ctx, blobs, id := t.Context(), open(t), engine.NewID()
 	l := sourceparts.Layout{Bytes: 25, PartBytes: 10, Epoch: "one"}
 	held := func() []sourceparts.Part {
 		t.Helper()
@@ -122,7 +123,7 @@ func TestHeldAndManifest(t *testing.T) {
 	manifest(ctx, t, blobs, id, sourceparts.Manifest{Layout: l, Parts: held()})
 }
 
-func manifest(ctx context.Context, t *testing.T, blobs *blobstore.Store, id video.ID, m sourceparts.Manifest) {
+func manifest(ctx context.Context, t *testing.T, blobs *blobstore.Store, id engine.ID, m sourceparts.Manifest) {
 	t.Helper()
 	etag, err := sourceparts.PutManifest(ctx, blobs, id, m)
 	if err != nil {

@@ -6,15 +6,18 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/cutroom/cutroom/shared/engine"
 )
 
 // Plan says how one generation of a video is cut and encoded. The probe step writes it once,
 // and nothing changes it, so any worker can do any chunk (paper row Q16c). Everything is
 // counted in frames of one constant-rate grid: seconds do not add up across chunks.
 type Plan struct {
-	Generation int    `json:"generation"`
-	Copy       *Blob  `json:"copy,omitempty"` // the remuxed copy that is read in place of the upload; nil: the upload is
-	Demuxer    string `json:"demuxer"`        // ffmpeg's name for the container, pinned when the source is opened
+	engine.Plan
+
+	Copy    *Blob  `json:"copy,omitempty"` // the remuxed copy that is read in place of the upload; nil: the upload is
+	Demuxer string `json:"demuxer"`        // ffmpeg's name for the container, pinned when the source is opened
 
 	FPS           Rational `json:"fps"`           // the grid
 	Frames        int64    `json:"frames"`        // what the container promises; the last chunk tells the truth
@@ -28,9 +31,6 @@ type Plan struct {
 	Sound []SoundPortion `json:"sound,omitempty"`
 	// SoundSeconds is where the source's sound ends; 0 when that is not known.
 	SoundSeconds float64 `json:"soundSeconds,omitempty"`
-	// Promises are the steps that this generation has after its first one: what is
-	// declared later is not waited for.
-	Promises []Promise `json:"promises,omitempty"`
 
 	DurationSeconds float64 `json:"durationSeconds"`
 	Width           int     `json:"width"`             // displayed pixels of the source
@@ -66,18 +66,6 @@ type Heard struct {
 type Blob struct {
 	Name string `json:"name"`
 	ETag string `json:"etag"`
-}
-
-// Promise is a step that a plan promised: all that a worker needs to know to count
-// it and to ask for it, also one of a release without that step (paper row Q6).
-type Promise struct {
-	Step     string `json:"step"`
-	Items    int    `json:"items"`              // how many runs
-	PerChunk bool   `json:"perChunk,omitempty"` // one for each chunk, promised with it
-	Gate     bool   `json:"gate,omitempty"`     // due first: all others wait for it
-	After    bool   `json:"after,omitempty"`    // due when the video is ready
-	Optional bool   `json:"alone,omitempty"`    // fails alone
-	Queue    string `json:"queue"`              // base name
 }
 
 // SoundPortion is the half-open range [First, End) of audio segments that one item of the step

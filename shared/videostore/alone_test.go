@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -16,16 +17,16 @@ import (
 // promising is a plan that stores what is declared today.
 func promising() video.Plan {
 	p := plan(1, true)
-	p.Promises = slices.DeleteFunc(workflow.PromisesFor(p), func(p video.Promise) bool { return p.Gate })
+	p.Promises = slices.DeleteFunc(workflow.PromisesFor(p), func(p engine.Promise) bool { return p.Gate })
 	return p
 }
 
 // parts ends every part of a plan as its step would, but those that skip names.
-func parts(t *testing.T, s *videostore.Store, id video.ID, p video.Plan, skip ...string) {
+func parts(t *testing.T, s *videostore.Store, id engine.ID, p video.Plan, skip ...string) {
 	t.Helper()
-	for _, promise := range workflow.Promises(p, workflow.Part) {
+	for _, promise := range workflow.Declaration.Promised(p.Plan, engine.Part) {
 		for i := range promise.Items {
-			k := workflow.Key{ID: id, Generation: p.Generation, Step: promise.Step.Name, Index: i}
+			k := engine.Key{ID: id, Generation: p.Generation, Step: promise.Step.Name, Index: i}
 			if slices.Contains(skip, k.Step) {
 				continue
 			}
@@ -41,14 +42,14 @@ func parts(t *testing.T, s *videostore.Store, id video.ID, p video.Plan, skip ..
 }
 
 // readyToPlay makes a video ready as the last step and its runner do.
-func readyToPlay(t *testing.T, s *videostore.Store, id video.ID, generation int) {
+func readyToPlay(t *testing.T, s *videostore.Store, id engine.ID, generation int) {
 	t.Helper()
-	c, err := s.Claim(t.Context(), workflow.Key{ID: id, Generation: generation, Step: workflow.OnlyStepIn(workflow.Last).Name}, "m", "w", time.Time{})
+	c, err := s.Claim(t.Context(), engine.Key{ID: id, Generation: generation, Step: workflow.Declaration.Only(engine.Last).Name}, "m", "w", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	commit := videostore.Commit{Output: video.FinishOutput{Frames: 120}, Video: func(v *video.Video) {
-		v.State, v.Playable, v.Serving = video.Ready, true, generation
+	commit := videostore.Commit{Output: video.FinishOutput{Frames: 120}, Edit: func(v *video.Video) {
+		v.State, v.Playable, v.Serving = engine.Ready, true, generation
 	}}
 	if err := c.Commit(t.Context(), commit); err != nil {
 		t.Fatal(err)
@@ -63,9 +64,9 @@ func asks(items []azq.Item, step string) bool {
 }
 
 // lone are the declared steps whose failure is theirs alone.
-func lone() (steps []workflow.Step) {
+func lone() (steps []engine.Step) {
 	for _, s := range workflow.Steps {
-		if s.IsOptional() && s.Stage != workflow.OnRequest {
+		if s.IsOptional() && s.Stage != engine.OnRequest {
 			steps = append(steps, s)
 		}
 	}
@@ -76,14 +77,14 @@ func lone() (steps []workflow.Step) {
 // and it can be retried until it is done.
 func TestStepsThatFailAlone(t *testing.T) {
 	t.Parallel()
-	failure := &video.Failure{Code: video.ProcessingFailed, Detail: "x"}
+	failure := &engine.Failure{Code: engine.ProcessingFailed, Detail: "x"}
 	for _, step := range lone() {
 		t.Run(step.Name, func(t *testing.T) {
 			t.Parallel()
 			s, out := setup(t)
 			id, p := uploaded(t, s), promising()
 			probed(t, s, id, p)
-			k := workflow.Key{ID: id, Generation: 1, Step: step.Name}
+			k := engine.Key{ID: id, Generation: 1, Step: step.Name}
 			claim := func() *videostore.Claim {
 				t.Helper()
 				c, err := s.Claim(t.Context(), k, "m-"+step.Name, "w", time.Time{})
@@ -98,13 +99,13 @@ func TestStepsThatFailAlone(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if v := view.Video; v.State != video.Ready || v.Error != nil || view.Progress().Percent != percent {
-					t.Fatalf("the video is %s with %v at %d %%, want ready", v.State, v.Error, view.Progress().Percent)
+				if v := view.Subject; v.State != engine.Ready || v.Error != nil || videostore.ProgressOf(view).Percent != percent {
+					t.Fatalf("the video is %s with %v at %d %%, want ready", v.State, v.Error, videostore.ProgressOf(view).Percent)
 				}
 				return view
 			}
 			parts(t, s, id, p, step.Name)
-			if step.Stage == workflow.Part {
+			if step.Stage == engine.Part {
 				if won, err := fanIn(t, s, id); err != nil || won {
 					t.Fatalf("the last step does not wait for %s: %t, %v", step.Name, won, err)
 				}
@@ -117,7 +118,7 @@ func TestStepsThatFailAlone(t *testing.T) {
 			}
 			out.take()
 			readyToPlay(t, s, id, 1)
-			if step.Stage == workflow.AfterReady {
+			if step.Stage == engine.AfterReady {
 				if !asks(out.takeItems(), step.Name) {
 					t.Fatalf("%s is not promised", step.Name)
 				}
@@ -153,12 +154,14 @@ func TestStepsThatFailAlone(t *testing.T) {
 				}
 				return
 			}
-			commit = videostore.Commit{Facts: map[string]int{"x": 1}, Files: []video.File{{Name: "a.txt", Blob: k.BlobPrefix(c.Step.Attempt) + "a.txt"}}}
+			commit = videostore.Commit{Facts: map[string]int{"x": 1}, Files: []engine.File{{
+				Name: "a.txt", Blob: k.BlobPrefix(c.Run.Attempt) + "a.txt",
+			}}}
 			if err := c.Commit(t.Context(), commit); err != nil {
 				t.Fatal(err)
 			}
 			view := ready(100)
-			made, found := view.Video.MadeBy(step.Name, 1)
+			made, found := view.Subject.MadeBy(step.Name, 1)
 			if !found || string(made.Facts) != `{"x":1}` || len(made.Files) != 1 {
 				t.Errorf("left with the video: %+v", made)
 			}
@@ -168,7 +171,7 @@ func TestStepsThatFailAlone(t *testing.T) {
 			if err := s.Flush(t.Context(), id); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Claim(t.Context(), k, "again", "w", time.Time{}); !errors.Is(err, videostore.ErrDone) {
+			if _, err := s.Claim(t.Context(), k, "again", "w", time.Time{}); !errors.Is(err, engine.ErrDone) {
 				t.Errorf("a second delivery: %v, want ErrDone", err)
 			}
 		})
@@ -181,7 +184,7 @@ func TestStepForEachChunkAfterReady(t *testing.T) {
 	t.Parallel()
 	s, out := setup(t)
 	id, p := uploaded(t, s), plan(3, false)
-	p.Promises = append(p.Promises, video.Promise{Step: stepSpotted, Items: 3, PerChunk: true, After: true, Optional: true, Queue: workflow.EncodeLow})
+	p.Promises = append(p.Promises, engine.Promise{Step: stepSpotted, Items: 3, Windowed: true, After: true, Optional: true, Queue: workflow.EncodeLow})
 	probed(t, s, id, p)
 	parts(t, s, id, p)
 	if won, err := fanIn(t, s, id); err != nil || !won {
@@ -200,10 +203,10 @@ func TestStepForEachChunkAfterReady(t *testing.T) {
 	if n := spotted(out.takeItems()); n != 3 {
 		t.Errorf("%d of 3 runs are promised", n)
 	}
-	if err := s.FailStep(t.Context(), key(id, stepSpotted, 1), &video.Failure{Code: video.ProcessingFailed}); err != nil {
+	if err := s.FailStep(t.Context(), key(id, stepSpotted, 1), &engine.Failure{Code: engine.ProcessingFailed}); err != nil {
 		t.Fatal(err)
 	}
-	if open := viewOf(t, s, id).OpenOptional(); len(open) != 2 || viewOf(t, s, id).Video.State != video.Ready {
+	if open := viewOf(t, s, id).OpenOptional(); len(open) != 2 || viewOf(t, s, id).Subject.State != engine.Ready {
 		t.Errorf("open are %v", open)
 	}
 	if _, err := s.Retry(t.Context(), id); err != nil {
@@ -228,22 +231,22 @@ func TestStepsThatFailAloneWhileAVideoIsReprocessed(t *testing.T) {
 	if _, err := s.Reprocess(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	for _, step := range workflow.Promises(p, workflow.AfterReady) {
-		k := workflow.Key{ID: id, Generation: 1, Step: step.Step.Name}
+	for _, step := range workflow.Declaration.Promised(p.Plan, engine.AfterReady) {
+		k := engine.Key{ID: id, Generation: 1, Step: step.Step.Name}
 		c, err := s.Claim(t.Context(), k, "m", "w", time.Time{})
 		if err != nil {
 			t.Errorf("%s while another generation is made: %v", k, err)
 			continue
 		}
-		if err := c.GiveBack(t.Context(), videostore.OutcomeRetry, nil); err != nil {
+		if err := c.GiveBack(t.Context(), engine.OutcomeRetry, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	again := promising()
 	again.Generation = 2
-	c, err := s.Claim(t.Context(), workflow.Key{ID: id, Generation: 2, Step: workflow.OnlyStepIn(workflow.First).Name}, "m", "w", time.Time{})
+	c, err := s.Claim(t.Context(), engine.Key{ID: id, Generation: 2, Step: workflow.Declaration.Only(engine.First).Name}, "m", "w", time.Time{})
 	if err == nil {
-		err = c.Commit(t.Context(), videostore.Commit{Plan: &again, Video: func(v *video.Video) { v.State = video.Processing }})
+		err = c.Commit(t.Context(), videostore.Commit{Plan: &again, Edit: func(v *video.Video) { v.State = engine.Processing }})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -252,15 +255,15 @@ func TestStepsThatFailAloneWhileAVideoIsReprocessed(t *testing.T) {
 	readyToPlay(t, s, id, 2)
 	out.take()
 	for _, step := range lone() {
-		if _, err := s.Claim(t.Context(), workflow.Key{ID: id, Generation: 1, Step: step.Name}, "m", "w", time.Time{}); !errors.Is(err, videostore.ErrGone) && !errors.Is(err, videostore.ErrDone) {
+		if _, err := s.Claim(t.Context(), engine.Key{ID: id, Generation: 1, Step: step.Name}, "m", "w", time.Time{}); !errors.Is(err, engine.ErrGone) && !errors.Is(err, engine.ErrDone) {
 			t.Errorf("%s of the generation that was replaced: %v, want ErrGone", step.Name, err)
 		}
 	}
 	if _, err := s.Delete(t.Context(), id, ""); err != nil {
 		t.Fatal(err)
 	}
-	for _, step := range workflow.Promises(again, workflow.AfterReady) {
-		if _, err := s.Claim(t.Context(), workflow.Key{ID: id, Generation: 2, Step: step.Step.Name}, "m", "w", time.Time{}); !errors.Is(err, videostore.ErrGone) {
+	for _, step := range workflow.Declaration.Promised(again.Plan, engine.AfterReady) {
+		if _, err := s.Claim(t.Context(), engine.Key{ID: id, Generation: 2, Step: step.Step.Name}, "m", "w", time.Time{}); !errors.Is(err, engine.ErrGone) {
 			t.Errorf("%s of a deleted video: %v, want ErrGone", step.Step.Name, err)
 		}
 	}
@@ -272,7 +275,7 @@ func TestPlansCountWhatTheyPromised(t *testing.T) {
 	t.Parallel()
 	old := plan(1, true)
 	newer := promising()
-	newer.Promises = append(newer.Promises, video.Promise{Step: "unheard-of", Items: 2, Queue: "audio"})
+	newer.Promises = append(newer.Promises, engine.Promise{Step: "unheard-of", Items: 2, Queue: "audio"})
 	for name, c := range map[string]struct {
 		plan  video.Plan
 		waits []string
@@ -292,7 +295,7 @@ func TestPlansCountWhatTheyPromised(t *testing.T) {
 			}
 			var waits []string
 			for _, i := range view.Missing() {
-				if i.Step != workflow.OnlyStepIn(workflow.Last).Name {
+				if i.Step != workflow.Declaration.Only(engine.Last).Name {
 					waits = append(waits, i.Step)
 				}
 				if i.Step == "unheard-of" && (!strings.HasPrefix(i.Queue, "audio")) {
@@ -313,17 +316,17 @@ func TestPlansCountWhatTheyPromised(t *testing.T) {
 // step waits for it, whatever becomes of it, and it is not asked for again after ready (Q6).
 func TestPlanOfAReleaseThatDeclaredTheStepElsewhere(t *testing.T) {
 	t.Parallel()
-	failure := &video.Failure{Code: video.ProcessingFailed, Detail: "x"}
-	for name, end := range map[string]func(*testing.T, *videostore.Store, workflow.Key) error{
-		"done": func(t *testing.T, s *videostore.Store, k workflow.Key) error {
+	failure := &engine.Failure{Code: engine.ProcessingFailed, Detail: "x"}
+	for name, end := range map[string]func(*testing.T, *videostore.Store, engine.Key) error{
+		"done": func(t *testing.T, s *videostore.Store, k engine.Key) error {
 			c := claimOf(t, s, k)
 			return errors.Join(c.Commit(t.Context(), videostore.Commit{}), c.Follow(t.Context()))
 		},
-		"failed": func(t *testing.T, s *videostore.Store, k workflow.Key) error {
+		"failed": func(t *testing.T, s *videostore.Store, k engine.Key) error {
 			c := claimOf(t, s, k)
 			return errors.Join(c.Fail(t.Context(), failure), c.Follow(t.Context()))
 		},
-		"poison": func(t *testing.T, s *videostore.Store, k workflow.Key) error {
+		"poison": func(t *testing.T, s *videostore.Store, k engine.Key) error {
 			return s.FailStep(t.Context(), k, failure)
 		},
 	} {
@@ -331,7 +334,7 @@ func TestPlanOfAReleaseThatDeclaredTheStepElsewhere(t *testing.T) {
 			t.Parallel()
 			s, out := setup(t)
 			id, p := uploaded(t, s), promising()
-			moved := slices.IndexFunc(p.Promises, func(p video.Promise) bool { return p.Step == stepMoved })
+			moved := slices.IndexFunc(p.Promises, func(p engine.Promise) bool { return p.Step == stepMoved })
 			p.Promises[moved].After = false
 			probed(t, s, id, p)
 			if !asks(out.takeItems(), stepMoved) {
@@ -349,7 +352,7 @@ func TestPlanOfAReleaseThatDeclaredTheStepElsewhere(t *testing.T) {
 			if err := end(t, s, k); err != nil {
 				t.Fatal(err)
 			}
-			if !asks(out.takeItems(), workflow.OnlyStepIn(workflow.Last).Name) {
+			if !asks(out.takeItems(), workflow.Declaration.Only(engine.Last).Name) {
 				t.Fatal("the last step is not promised after the end of the step")
 			}
 			readyToPlay(t, s, id, 1)

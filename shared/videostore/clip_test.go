@@ -17,6 +17,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/inject"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -24,7 +25,7 @@ import (
 
 // finished makes a video of 8 s at 30 frames per second that is ready and
 // settled, and throws away what was sent for it.
-func finished(t *testing.T, s *videostore.Store, out *outgoing) video.ID {
+func finished(t *testing.T, s *videostore.Store, out *outgoing) engine.ID {
 	t.Helper()
 	id := uploaded(t, s)
 	probed(t, s, id, plan(2, false))
@@ -44,14 +45,14 @@ func finished(t *testing.T, s *videostore.Store, out *outgoing) video.ID {
 	return id
 }
 
-func finish(t *testing.T, s *videostore.Store, id video.ID, generation int) {
+func finish(t *testing.T, s *videostore.Store, id engine.ID, generation int) {
 	t.Helper()
-	c, err := s.Claim(t.Context(), workflow.Key{ID: id, Generation: generation, Step: workflow.StepFinish}, "m", "w", time.Time{})
+	c, err := s.Claim(t.Context(), engine.Key{ID: id, Generation: generation, Step: workflow.StepFinish}, "m", "w", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = c.Commit(t.Context(), videostore.Commit{Output: video.FinishOutput{Frames: 240}, Video: func(v *video.Video) {
-		v.State, v.Playable, v.Serving = video.Ready, true, generation
+	err = c.Commit(t.Context(), videostore.Commit{Output: video.FinishOutput{Frames: 240}, Edit: func(v *video.Video) {
+		v.State, v.Playable, v.Serving = engine.Ready, true, generation
 	}})
 	if err := errors.Join(err, c.SendOutbox(t.Context())); err != nil {
 		t.Fatal(err)
@@ -68,7 +69,23 @@ func TestFootageFindsTheFrameThatIsShown(t *testing.T) {
 		{0, 1, 0, 30}, {0.033, 1, 0, 30}, {0.0334, 1, 1, 30}, {0.333667, 0.1, 10, 3},
 		{0.367033, 0.1, 11, 3}, // frame 11 is at 0.3670333…: what is lost by writing it down is forgiven
 		{1.001, 1.001, 30, 30}, {9.97, 0.04, 298, 1}, {9.01, 1, 270, 30}, {0, 10.01, 0, 300}, {0, 10.02, 0, 300},
-		{0, 10.1, 0, 0}, {9.5, 1, 0, 0}, {10.01, 0.1, 0, 0}, {10.5, 0.1, 0, 0}, {-1, 2, 0, 0}, {1, 0, 0, 0}, {1e300, 1, 0, 0}, {1, 1e300, 0, 0},
+		{
+			0, 10.1, 0, 0,
+		}, {
+			9.5, 1, 0, 0,
+		}, {
+			10.01, 0.1, 0, 0,
+		}, {
+			10.5, 0.1, 0, 0,
+		}, {
+			-1, 2, 0, 0,
+		}, {
+			1, 0, 0, 0,
+		}, {
+			1e300, 1, 0, 0,
+		}, {
+			1, 1e300, 0, 0,
+		},
 	} {
 		k, err := ntsc.Clip(c.start, c.length)
 		if c.frames == 0 {
@@ -77,11 +94,11 @@ func TestFootageFindsTheFrameThatIsShown(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || k.Index != c.first || k.Frames != c.frames {
-			t.Errorf("%v s from %v: frames %d+%d (%v), want %d+%d", c.length, c.start, k.Index, k.Frames, err, c.first, c.frames)
+		if err != nil || k.Index != c.first || k.Length != c.frames {
+			t.Errorf("%v s from %v: frames %d+%d (%v), want %d+%d", c.length, c.start, k.Index, k.Length, err, c.first, c.frames)
 		}
 		// The time that the clip then shows is of the same clip.
-		again, err := ntsc.Clip(ntsc.FPS.Seconds(int64(k.Index)), ntsc.FPS.Seconds(int64(k.Frames)))
+		again, err := ntsc.Clip(ntsc.FPS.Seconds(int64(k.Index)), ntsc.FPS.Seconds(int64(k.Length)))
 		if err != nil || again != k {
 			t.Errorf("%s asked for by its own times is %s (%v)", k.Name(), again.Name(), err)
 		}
@@ -117,7 +134,7 @@ func TestClipIsPromisedOnce(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			clip, err := s.RequestClip(t.Context(), k, video.LocalOwner)
-			if err != nil || clip.Key != k || clip.State != videostore.StepQueued || clip.CreatedAt.IsZero() {
+			if err != nil || clip.Key != k || clip.State != engine.RunQueued || clip.CreatedAt.IsZero() {
 				t.Errorf("RequestClip = %+v, %v", clip, err)
 			}
 		})
@@ -130,16 +147,16 @@ func TestClipIsPromisedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(before.Video, after.Video); diff != "" {
+	if diff := cmp.Diff(before.Subject, after.Subject); diff != "" {
 		t.Errorf("asking for a clip changed the video (-before +after):\n%s", diff)
 	}
 	marks, err := inflight(t, s)
-	if err != nil || len(marks) != 1 || !marks[0].Indexed.Equal(after.Video.UpdatedAt) {
+	if err != nil || len(marks) != 1 || !marks[0].Indexed.Equal(after.Subject.UpdatedAt) {
 		t.Errorf("in flight: %+v, %v; want one mark that says that the index follows", marks, err)
 	}
 	view, err := s.View(t.Context(), id)
-	if err != nil || slices.ContainsFunc(view.Steps, func(s videostore.Step) bool { return s.Key.Step == workflow.StepClip }) {
-		t.Errorf("View: %v, %v; clips must not be in it", view.Steps, err)
+	if err != nil || slices.ContainsFunc(view.Runs, func(s engine.Run) bool { return s.Key.Step == workflow.StepClip }) {
+		t.Errorf("View: %v, %v; clips must not be in it", view.Runs, err)
 	}
 }
 
@@ -147,13 +164,13 @@ func TestClipPromiseSurvivesBrokenQueue(t *testing.T) {
 	t.Parallel()
 	s, out := setup(t)
 	id := finished(t, s, out)
-	k := workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 7, Frames: 9}
+	k := engine.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 7, Length: 9}
 	out.broken = errors.New("queue is away")
 	if _, err := s.RequestClip(t.Context(), k, video.LocalOwner); !errors.Is(err, out.broken) {
 		t.Fatalf("RequestClip = %v, want the sender's error", err)
 	}
 	out.broken = nil
-	if clip, err := s.RequestClip(t.Context(), k, video.LocalOwner); err != nil || clip.State != videostore.StepQueued {
+	if clip, err := s.RequestClip(t.Context(), k, video.LocalOwner); err != nil || clip.State != engine.RunQueued {
 		t.Fatalf("asked again: %+v, %v", clip, err)
 	}
 	if err := s.Flush(t.Context(), id); err != nil {
@@ -169,8 +186,8 @@ func TestClipIsAStep(t *testing.T) {
 	t.Parallel()
 	s, out := setup(t)
 	id := finished(t, s, out)
-	k := workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 7, Frames: 9}
-	if _, err := s.Claim(t.Context(), k, "m", "w", time.Time{}); !errors.Is(err, videostore.ErrGone) {
+	k := engine.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 7, Length: 9}
+	if _, err := s.Claim(t.Context(), k, "m", "w", time.Time{}); !errors.Is(err, engine.ErrGone) {
 		t.Errorf("claim of a clip that was not asked for: %v, want ErrGone", err)
 	}
 	if _, err := s.RequestClip(t.Context(), k, video.LocalOwner); err != nil {
@@ -184,16 +201,16 @@ func TestClipIsAStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := stale.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: "stale"}}); !errors.Is(err, videostore.ErrSuperseded) {
+	if err := stale.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: "stale"}}); !errors.Is(err, engine.ErrSuperseded) {
 		t.Errorf("stale commit: %v, want ErrSuperseded", err)
 	}
 	if err := fresh.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: "fresh"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Claim(t.Context(), k, "m", "w", time.Time{}); !errors.Is(err, videostore.ErrDone) {
+	if _, err := s.Claim(t.Context(), k, "m", "w", time.Time{}); !errors.Is(err, engine.ErrDone) {
 		t.Errorf("claim of a clip that is done: %v, want ErrDone", err)
 	}
-	if clip, err := s.RequestClip(t.Context(), k, video.LocalOwner); err != nil || clip.State != videostore.StepDone || string(clip.Output) == "" {
+	if clip, err := s.RequestClip(t.Context(), k, video.LocalOwner); err != nil || clip.State != engine.RunDone || string(clip.Output) == "" {
 		t.Errorf("asked again: %+v, %v; want the clip that is there", clip, err)
 	}
 	if n := len(out.take()); n != 1 {
@@ -207,18 +224,18 @@ func TestClipFailsAlone(t *testing.T) {
 	t.Parallel()
 	s, out := setup(t)
 	id := finished(t, s, out)
-	failure := &video.Failure{Code: video.ProcessingFailed, Detail: "no"}
-	for name, fail := range map[string]func(k workflow.Key) error{
-		"at once": func(k workflow.Key) error {
+	failure := &engine.Failure{Code: engine.ProcessingFailed, Detail: "no"}
+	for name, fail := range map[string]func(k engine.Key) error{
+		"at once": func(k engine.Key) error {
 			c, err := s.Claim(t.Context(), k, "m", "w", time.Time{})
 			if err != nil {
 				return err
 			}
 			return c.Fail(t.Context(), failure)
 		},
-		"attempts used up": func(k workflow.Key) error { return s.FailStep(t.Context(), k, failure) },
+		"attempts used up": func(k engine.Key) error { return s.FailStep(t.Context(), k, failure) },
 	} {
-		k := workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: len(name), Frames: 9}
+		k := engine.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: len(name), Length: 9}
 		asked, err := s.RequestClip(t.Context(), k, video.LocalOwner)
 		if err != nil {
 			t.Fatal(err)
@@ -227,18 +244,18 @@ func TestClipFailsAlone(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		clip, err := s.Requested(t.Context(), k)
-		if err != nil || clip.State != videostore.StepFailed || clip.Error == nil || clip.Error.Code != failure.Code {
+		if err != nil || clip.State != engine.RunFailed || clip.Error == nil || clip.Error.Code != failure.Code {
 			t.Errorf("%s: %+v, %v; want the failure", name, clip, err)
 		}
 		rec, err := s.Get(t.Context(), id)
-		if err != nil || rec.Video.State != video.Ready || rec.Video.Error != nil {
-			t.Errorf("%s: the video is %s with %v", name, rec.Video.State, rec.Video.Error)
+		if err != nil || rec.Subject.State != engine.Ready || rec.Subject.Error != nil {
+			t.Errorf("%s: the video is %s with %v", name, rec.Subject.State, rec.Subject.Error)
 		}
 		if diff := cmp.Diff([]string{"encode-high: clip"}, out.take()); diff != "" {
 			t.Errorf("%s: sent (-want +got):\n%s", name, diff)
 		}
 		again, err := s.RequestClip(t.Context(), k, video.LocalOwner)
-		if err != nil || again.State != videostore.StepQueued || again.Error != nil || !again.CreatedAt.Equal(asked.CreatedAt) {
+		if err != nil || again.State != engine.RunQueued || again.Error != nil || !again.CreatedAt.Equal(asked.CreatedAt) {
 			t.Errorf("%s: asked again: %+v, %v", name, again, err)
 		}
 		if n := len(out.take()); n != 1 {
@@ -251,7 +268,7 @@ func TestClipOfADeletedVideoCannotComeBack(t *testing.T) {
 	t.Parallel()
 	s, out := setup(t)
 	id := finished(t, s, out)
-	k := workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 7, Frames: 9}
+	k := engine.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 7, Length: 9}
 	if _, err := s.RequestClip(t.Context(), k, video.LocalOwner); err != nil {
 		t.Fatal(err)
 	}
@@ -264,27 +281,27 @@ func TestClipOfADeletedVideoCannotComeBack(t *testing.T) {
 	}
 	other := k
 	other.Index = 8
-	for _, asked := range []workflow.Key{k, other} {
-		if _, err := s.RequestClip(t.Context(), asked, video.LocalOwner); !errors.Is(err, videostore.ErrNotFound) {
+	for _, asked := range []engine.Key{k, other} {
+		if _, err := s.RequestClip(t.Context(), asked, video.LocalOwner); !errors.Is(err, engine.ErrNotFound) {
 			t.Errorf("asked under a tombstone: %v, want ErrNotFound", err)
 		}
 	}
-	if _, err := c.Active(t.Context()); !errors.Is(err, videostore.ErrGone) {
+	if _, err := c.Active(t.Context()); !errors.Is(err, engine.ErrGone) {
 		t.Errorf("Active under a tombstone: %v, want ErrGone", err)
 	}
 	if claimed, err := s.Erase(t.Context(), id, false); err != nil || !claimed {
 		t.Fatalf("Erase = %t, %v; a clip was claimed", claimed, err)
 	}
-	if err := c.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: "late"}}); !errors.Is(err, videostore.ErrGone) {
+	if err := c.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: "late"}}); !errors.Is(err, engine.ErrGone) {
 		t.Errorf("late commit: %v, want ErrGone", err)
 	}
-	if err := s.FailStep(t.Context(), k, &video.Failure{}); err != nil {
+	if err := s.FailStep(t.Context(), k, &engine.Failure{}); err != nil {
 		t.Errorf("late failure: %v", err)
 	}
 	if _, err := s.Erase(t.Context(), id, true); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Footage(t.Context(), id); !errors.Is(err, videostore.ErrNotFound) {
+	if _, err := s.Footage(t.Context(), id); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("Footage: %v, want ErrNotFound", err)
 	}
 	if _, err := s.Requested(t.Context(), k); !errors.Is(err, videostore.ErrNoClip) {
@@ -298,7 +315,7 @@ func TestClipKeepsItsGeneration(t *testing.T) {
 	t.Parallel()
 	s, out := setup(t)
 	id := finished(t, s, out)
-	k := workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 7, Frames: 9}
+	k := engine.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 7, Length: 9}
 	if _, err := s.RequestClip(t.Context(), k, video.LocalOwner); err != nil {
 		t.Fatal(err)
 	}
@@ -309,13 +326,13 @@ func TestClipKeepsItsGeneration(t *testing.T) {
 		t.Errorf("Footage during the reprocessing: %+v, %v", f, err)
 	}
 	other := k
-	other.Frames = 10
+	other.Length = 10
 	if _, err := s.RequestClip(t.Context(), other, video.LocalOwner); err != nil {
 		t.Errorf("asked during the reprocessing: %v", err)
 	}
 	p := plan(2, false)
 	p.Generation = 2
-	probe, err := s.Claim(t.Context(), workflow.Key{ID: id, Generation: 2, Step: workflow.StepProbe}, "m", "w", time.Time{})
+	probe, err := s.Claim(t.Context(), engine.Key{ID: id, Generation: 2, Step: workflow.StepProbe}, "m", "w", time.Time{})
 	if err == nil {
 		err = probe.Commit(t.Context(), videostore.Commit{Plan: &p})
 	}
@@ -323,8 +340,8 @@ func TestClipKeepsItsGeneration(t *testing.T) {
 		t.Fatal(err)
 	}
 	finish(t, s, id, 2)
-	other.Frames = 11
-	if _, err := s.RequestClip(t.Context(), other, video.LocalOwner); !errors.Is(err, videostore.ErrState) {
+	other.Length = 11
+	if _, err := s.RequestClip(t.Context(), other, video.LocalOwner); !errors.Is(err, engine.ErrState) {
 		t.Errorf("asked of a generation that was replaced: %v, want ErrState", err)
 	}
 	view, err := s.ViewWithRequests(t.Context(), id, false)
@@ -338,13 +355,13 @@ func TestClipKeepsItsGeneration(t *testing.T) {
 	if err := c.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: "b"}}); err != nil {
 		t.Fatal(err)
 	}
-	other.Frames = 10
-	if err := s.FailStep(t.Context(), other, &video.Failure{Code: video.ProcessingFailed}); err != nil {
+	other.Length = 10
+	if err := s.FailStep(t.Context(), other, &engine.Failure{Code: engine.ProcessingFailed}); err != nil {
 		t.Fatal(err)
 	}
 	for all, want := range map[bool]int{true: 2, false: 0} {
 		view, err = s.ViewWithRequests(t.Context(), id, all)
-		clips := slices.DeleteFunc(view.Steps, func(s videostore.Step) bool { return s.Key.Step != workflow.StepClip })
+		clips := slices.DeleteFunc(view.Runs, func(s engine.Run) bool { return s.Key.Step != workflow.StepClip })
 		if err != nil || view.Keeps(1) || len(clips) != want {
 			t.Errorf("keeps generation 1: %t, %d clips, want %d (%v)", view.Keeps(1), len(clips), want, err)
 		}
@@ -357,7 +374,7 @@ func TestClipsArePaged(t *testing.T) {
 	id := finished(t, s, out)
 	var want []string
 	for first := range 5 {
-		k := workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 30 * first, Frames: 30}
+		k := engine.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 30 * first, Length: 30}
 		want = append(want, k.Name())
 		if _, err := s.RequestClip(t.Context(), k, video.LocalOwner); err != nil {
 			t.Fatal(err)
@@ -366,7 +383,7 @@ func TestClipsArePaged(t *testing.T) {
 	var got []string
 	token := ""
 	for pages := 0; pages == 0 || token != ""; pages++ {
-		var clips []videostore.Step
+		var clips []engine.Run
 		var err error
 		if clips, token, err = s.Clips(t.Context(), id, 2, token); err != nil || len(clips) > 2 {
 			t.Fatalf("page %d: %d clips, %v", pages, len(clips), err)
@@ -387,9 +404,9 @@ func TestClipsArePaged(t *testing.T) {
 }
 
 // erasedMeanwhile is meanwhile for a video that is deleted and erased.
-func erasedMeanwhile(t *testing.T, begin func(*videostore.Store, *outgoing) video.ID) (late, s *videostore.Store, id video.ID, erased *atomic.Bool) {
+func erasedMeanwhile(t *testing.T, begin func(*videostore.Store, *outgoing) engine.ID) (late, s *videostore.Store, id engine.ID, erased *atomic.Bool) {
 	t.Helper()
-	return meanwhile(t, begin, func(s *videostore.Store, id video.ID) error {
+	return meanwhile(t, begin, func(s *videostore.Store, id engine.ID) error {
 		_, err1 := s.Delete(t.Context(), id, "")
 		_, err2 := s.Erase(t.Context(), id, true)
 		return errors.Join(err1, err2)
@@ -399,13 +416,13 @@ func erasedMeanwhile(t *testing.T, begin func(*videostore.Store, *outgoing) vide
 // meanwhile returns a store whose first write to table videos waits until something was
 // done to the video that begin makes, another store for looking, and whether that has
 // happened.
-func meanwhile(t *testing.T, begin func(*videostore.Store, *outgoing) video.ID, do func(*videostore.Store, video.ID) error) (late, s *videostore.Store, id video.ID, done *atomic.Bool) {
+func meanwhile(t *testing.T, begin func(*videostore.Store, *outgoing) engine.ID, do func(*videostore.Store, engine.ID) error) (late, s *videostore.Store, id engine.ID, done *atomic.Bool) {
 	t.Helper()
 	prefix := azuritetest.Prefix()
 	var once sync.Once
 	var happens func()
 	faults := &inject.Transport{Choose: func(r *http.Request) inject.Fault {
-		insert := r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, videostore.VideosTable)
+		insert := r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, workflow.VideosTable)
 		if insert || strings.HasSuffix(r.URL.Path, "$batch") {
 			once.Do(happens)
 		}
@@ -435,10 +452,10 @@ func meanwhile(t *testing.T, begin func(*videostore.Store, *outgoing) video.ID, 
 // the request writes.
 func TestClipAskedForDuringADelete(t *testing.T) {
 	t.Parallel()
-	late, s, id, erased := erasedMeanwhile(t, func(s *videostore.Store, out *outgoing) video.ID { return finished(t, s, out) })
-	k := workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 7, Frames: 9}
+	late, s, id, erased := erasedMeanwhile(t, func(s *videostore.Store, out *outgoing) engine.ID { return finished(t, s, out) })
+	k := engine.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 7, Length: 9}
 	_, err := late.RequestClip(t.Context(), k, video.LocalOwner)
-	if !errors.Is(err, videostore.ErrNotFound) || !erased.Load() {
+	if !errors.Is(err, engine.ErrNotFound) || !erased.Load() {
 		t.Errorf("RequestClip = %v, want ErrNotFound; erased in between: %t", err, erased.Load())
 	}
 	if _, err := s.Requested(t.Context(), k); !errors.Is(err, videostore.ErrNoClip) {
@@ -450,7 +467,7 @@ func TestClipAskedForDuringADelete(t *testing.T) {
 func TestFanInDuringADelete(t *testing.T) {
 	t.Parallel()
 	p := plan(1, false)
-	late, s, id, erased := erasedMeanwhile(t, func(s *videostore.Store, _ *outgoing) video.ID {
+	late, s, id, erased := erasedMeanwhile(t, func(s *videostore.Store, _ *outgoing) engine.ID {
 		id := uploaded(t, s)
 		probed(t, s, id, p)
 		parts(t, s, id, p)
@@ -467,9 +484,9 @@ func TestFanInDuringADelete(t *testing.T) {
 // A step that fails while its video is erased adds nothing to it.
 func TestStepFailsDuringADelete(t *testing.T) {
 	t.Parallel()
-	late, s, id, erased := erasedMeanwhile(t, func(s *videostore.Store, _ *outgoing) video.ID { return uploaded(t, s) })
-	k := workflow.Key{ID: id, Generation: 1, Step: workflow.StepProbe} // never claimed: it has no row
-	if err := late.FailStep(t.Context(), k, &video.Failure{Code: video.ProcessingFailed}); err != nil || !erased.Load() {
+	late, s, id, erased := erasedMeanwhile(t, func(s *videostore.Store, _ *outgoing) engine.ID { return uploaded(t, s) })
+	k := engine.Key{ID: id, Generation: 1, Step: workflow.StepProbe} // never claimed: it has no row
+	if err := late.FailStep(t.Context(), k, &engine.Failure{Code: engine.ProcessingFailed}); err != nil || !erased.Load() {
 		t.Errorf("FailStep = %v; erased in between: %t", err, erased.Load())
 	}
 	if n, err := s.Sweep(t.Context(), id); err != nil || n != 0 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -20,9 +21,9 @@ const (
 	stepRated     = "rated"
 )
 
-var gates = []workflow.Step{
-	{Name: stepModerated, Stage: workflow.Gate, Withdraws: true, Queues: []string{workflow.Audio}},
-	{Name: stepRated, Stage: workflow.Gate, Queues: []string{workflow.Audio}},
+var gates = []engine.Step{
+	{Name: stepModerated, Stage: engine.Gate, Withdraws: true, Queues: []string{workflow.Audio}},
+	{Name: stepRated, Stage: engine.Gate, Queues: []string{workflow.Audio}},
 }
 
 // gated is a plan of two chunks and sound behind gates.
@@ -30,15 +31,15 @@ func gated(generation int, names ...string) video.Plan {
 	p := plan(2, true)
 	p.Generation = generation
 	for _, name := range names {
-		p.Promises = append(p.Promises, video.Promise{Step: name, Items: 1, Gate: true, Queue: workflow.Audio})
+		p.Promises = append(p.Promises, engine.Promise{Step: name, Items: 1, Gate: true, Queue: workflow.Audio})
 	}
 	return p
 }
 
 // gateOf claims a gate of a generation as the worker with that message does.
-func gateOf(t *testing.T, s *videostore.Store, id video.ID, generation int, step string) *videostore.Claim {
+func gateOf(t *testing.T, s *videostore.Store, id engine.ID, generation int, step string) *videostore.Claim {
 	t.Helper()
-	c, err := s.Claim(t.Context(), workflow.Key{ID: id, Generation: generation, Step: step}, "message of "+step, "w", time.Time{})
+	c, err := s.Claim(t.Context(), engine.Key{ID: id, Generation: generation, Step: step}, "message of "+step, "w", time.Time{})
 	if err != nil {
 		t.Fatalf("claim %s: %v", step, err)
 	}
@@ -52,7 +53,7 @@ func passes(t *testing.T, c *videostore.Claim) {
 	}
 }
 
-func viewOf(t *testing.T, s *videostore.Store, id video.ID) videostore.View {
+func viewOf(t *testing.T, s *videostore.Store, id engine.ID) videostore.View {
 	t.Helper()
 	view, err := s.View(t.Context(), id)
 	if err != nil {
@@ -81,7 +82,7 @@ func TestPartsWaitForEveryGate(t *testing.T) {
 	out.take()
 	probed(t, s, id, gated(1, stepModerated, stepRated))
 	wantSent(t, out, "the plan", "audio: moderated", "audio: rated")
-	if sought := viewOf(t, s, id).Wanted(0); len(sought) > 0 {
+	if sought := wantedAt(t, viewOf(t, s, id), 0); len(sought) > 0 {
 		t.Errorf("a viewer seeks past the gates: %v", sought)
 	}
 	moderated, rated := gateOf(t, s, id, 1, stepModerated), gateOf(t, s, id, 1, stepRated)
@@ -106,7 +107,7 @@ func TestPartsWaitForEveryGate(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantSent(t, out, "again")
-	if sought := viewOf(t, s, id).Wanted(0); len(sought) == 0 {
+	if sought := wantedAt(t, viewOf(t, s, id), 0); len(sought) == 0 {
 		t.Error("behind the gates no viewer can seek")
 	}
 }
@@ -123,8 +124,8 @@ func TestGateFollowsUpAgain(t *testing.T) {
 	if missing := viewOf(t, s, id).Missing(); len(missing) != 1 || missing[0].Step != stepRated {
 		t.Errorf("missing %v", missing)
 	}
-	c, err := s.Claim(t.Context(), workflow.Key{ID: id, Generation: 1, Step: stepRated}, "message", "w", time.Time{})
-	if !errors.Is(err, videostore.ErrDone) {
+	c, err := s.Claim(t.Context(), engine.Key{ID: id, Generation: 1, Step: stepRated}, "message", "w", time.Time{})
+	if !errors.Is(err, engine.ErrDone) {
 		t.Fatalf("claim = %v", err)
 	}
 	if err := c.Follow(t.Context()); err != nil {
@@ -143,10 +144,10 @@ func TestGateRejects(t *testing.T) {
 	s, out := setup(t)
 	id := uploaded(t, s)
 	probed(t, s, id, gated(1, stepModerated))
-	if err := gateOf(t, s, id, 1, stepModerated).Fail(t.Context(), &video.Failure{Code: video.ProcessingFailed, Detail: "x"}); err != nil {
+	if err := gateOf(t, s, id, 1, stepModerated).Fail(t.Context(), &engine.Failure{Code: engine.ProcessingFailed, Detail: "x"}); err != nil {
 		t.Fatal(err)
 	}
-	if v := viewOf(t, s, id).Video; v.State != video.Failed || v.Playable {
+	if v := viewOf(t, s, id).Subject; v.State != engine.Failed || v.Playable {
 		t.Errorf("the video is %s, playable: %t", v.State, v.Playable)
 	}
 	out.take()
@@ -174,7 +175,7 @@ func TestGateRejects(t *testing.T) {
 // without a verdict never does.
 func TestRejectedReprocessing(t *testing.T) {
 	t.Parallel()
-	failure := &video.Failure{Code: video.ProcessingFailed, Detail: "x"}
+	failure := &engine.Failure{Code: engine.ProcessingFailed, Detail: "x"}
 	for _, c := range []struct {
 		gate    string
 		verdict bool
@@ -190,7 +191,7 @@ func TestRejectedReprocessing(t *testing.T) {
 		}
 		again := gated(2, c.gate)
 		first := gateOf(t, s, id, 2, workflow.StepProbe)
-		err := first.Commit(t.Context(), videostore.Commit{Plan: &again, Video: func(v *video.Video) { v.State = video.Processing }})
+		err := first.Commit(t.Context(), videostore.Commit{Plan: &again, Edit: func(v *video.Video) { v.State = engine.Processing }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -199,9 +200,9 @@ func TestRejectedReprocessing(t *testing.T) {
 		if c.verdict {
 			err = gate.Fail(t.Context(), failure)
 		} else {
-			err = s.FailStep(t.Context(), workflow.Key{ID: id, Generation: 2, Step: c.gate}, failure)
+			err = s.FailStep(t.Context(), engine.Key{ID: id, Generation: 2, Step: c.gate}, failure)
 		}
-		if v := viewOf(t, s, id).Video; err != nil || v.State != video.Failed || v.Serving != c.serving || v.Playable != (c.serving > 0) {
+		if v := viewOf(t, s, id).Subject; err != nil || v.State != engine.Failed || v.Serving != c.serving || v.Playable != (c.serving > 0) {
 			t.Errorf("%+v: state %s, serving %d, playable %t, %v", c, v.State, v.Serving, v.Playable, err)
 		}
 	}
@@ -218,4 +219,14 @@ func TestUnknownGateIsWaitedFor(t *testing.T) {
 	if missing := viewOf(t, s, id).Missing(); len(missing) != 1 || missing[0].Step != "newer" {
 		t.Errorf("missing %v", missing)
 	}
+}
+
+// wantedAt is what a viewer asks for who goes to a second.
+func wantedAt(t *testing.T, view videostore.View, second float64) []engine.OutboxMessage {
+	t.Helper()
+	wanted, err := videostore.Wanted(view, second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wanted
 }

@@ -12,18 +12,19 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
 // spends is a meter that says that one blob was read and one second computed.
-func spends() videostore.Usage {
-	return videostore.Usage{Requests: map[azstore.RequestKind]int{"blob.read": 1}, Received: 10, Sent: 20, CPU: 1}
+func spends() engine.Usage {
+	return engine.Usage{Requests: map[azstore.RequestKind]int{"blob.read": 1}, Received: 10, Sent: 20, CPU: 1}
 }
 
 // claimed claims a step whose attempts are counted.
-func claimed(t *testing.T, s *videostore.Store, k workflow.Key, worker string) *videostore.Claim {
+func claimed(t *testing.T, s *videostore.Store, k engine.Key, worker string) *videostore.Claim {
 	t.Helper()
 	c, err := s.Claim(t.Context(), k, "message", worker, time.Time{})
 	if err != nil {
@@ -34,13 +35,13 @@ func claimed(t *testing.T, s *videostore.Store, k workflow.Key, worker string) *
 }
 
 // row reads a step as a view does.
-func row(t *testing.T, s *videostore.Store, k workflow.Key) videostore.Step {
+func row(t *testing.T, s *videostore.Store, k engine.Key) engine.Run {
 	t.Helper()
 	view, err := s.View(t.Context(), k.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	step, found := view.StepOf(k)
+	step, found := view.RunOf(k)
 	if !found {
 		t.Fatalf("%s has no row", k)
 	}
@@ -48,7 +49,7 @@ func row(t *testing.T, s *videostore.Store, k workflow.Key) videostore.Step {
 }
 
 // told is attempts as lines: number, worker, outcome.
-func told(attempts []videostore.Attempt) (lines []string) {
+func told(attempts []engine.Attempt) (lines []string) {
 	for _, a := range attempts {
 		lines = append(lines, fmt.Sprintf("%d %s %s", a.Number, a.Worker, a.Outcome))
 	}
@@ -66,10 +67,10 @@ func TestAStepRemembersItsAttempts(t *testing.T) {
 	if _, err := s.Claim(t.Context(), k, "message", "killed", asked); err != nil {
 		t.Fatal(err)
 	}
-	if err := claimed(t, s, k, "unlucky").GiveBack(t.Context(), videostore.OutcomeRetry, errors.New("the disk is full")); err != nil {
+	if err := claimed(t, s, k, "unlucky").GiveBack(t.Context(), engine.OutcomeRetry, errors.New("the disk is full")); err != nil {
 		t.Fatal(err)
 	}
-	if err := claimed(t, s, k, "drained").GiveBack(t.Context(), videostore.OutcomeReleased, nil); err != nil {
+	if err := claimed(t, s, k, "drained").GiveBack(t.Context(), engine.OutcomeReleased, nil); err != nil {
 		t.Fatal(err)
 	}
 	last := claimed(t, s, k, "lucky")
@@ -99,7 +100,7 @@ func TestAStepRemembersItsAttempts(t *testing.T) {
 		}
 	}
 	spent, notCounted := step.TotalUsage()
-	wantSpent := videostore.Usage{Requests: map[azstore.RequestKind]int{"blob.read": 3, azstore.TableWrite: 3}, Received: 30, Sent: 60, CPU: 3}
+	wantSpent := engine.Usage{Requests: map[azstore.RequestKind]int{"blob.read": 3, azstore.TableWrite: 3}, Received: 30, Sent: 60, CPU: 3}
 	if diff := cmp.Diff(wantSpent, spent); diff != "" || notCounted != 1 {
 		t.Errorf("%d attempts are not counted, want the lost one; spent (-want +got):\n%s", notCounted, diff)
 	}
@@ -118,11 +119,11 @@ func TestAHistoryIsBounded(t *testing.T) {
 	k := key(id, workflow.StepEncode, 0)
 	const tries = 30
 	for range tries {
-		if err := claimed(t, s, k, "worker-1").GiveBack(t.Context(), videostore.OutcomeRetry, errors.New(strings.Repeat("a very long story ", 1000))); err != nil {
+		if err := claimed(t, s, k, "worker-1").GiveBack(t.Context(), engine.OutcomeRetry, errors.New(strings.Repeat("a very long story ", 1000))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	stored, err := tablestore.New(a, videostore.VideosTable).Get(t.Context(), string(id), k.RowKey())
+	stored, err := tablestore.New(a, workflow.VideosTable).Get(t.Context(), string(id), k.RowKey())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,11 +150,11 @@ func TestABrokenHistoryFailsNoStep(t *testing.T) {
 			if err := a.Ensure(t.Context(), azstore.Names{Tables: videostore.Tables}); err != nil {
 				t.Fatal(err)
 			}
-			s, table := videostore.New(a, &outgoing{}), tablestore.New(a, videostore.VideosTable)
+			s, table := videostore.New(a, &outgoing{}), tablestore.New(a, workflow.VideosTable)
 			id := uploaded(t, s)
 			probed(t, s, id, plan(1, false))
 			k := key(id, workflow.StepEncode, 0)
-			if err := claimed(t, s, k, "failing").GiveBack(t.Context(), videostore.OutcomeRetry, errors.New("no luck")); err != nil {
+			if err := claimed(t, s, k, "failing").GiveBack(t.Context(), engine.OutcomeRetry, errors.New("no luck")); err != nil {
 				t.Fatal(err)
 			}
 			stored, err := table.Get(t.Context(), string(id), k.RowKey())
@@ -186,10 +187,10 @@ func TestAttemptsThatOthersEnd(t *testing.T) {
 	probed(t, s, id, plan(2, false))
 	tried, killed := key(id, workflow.StepEncode, 0), key(id, workflow.StepEncode, 1)
 	claimed(t, s, killed, "killed")
-	if err := claimed(t, s, tried, "failing").GiveBack(t.Context(), videostore.OutcomeRetry, errors.New("no luck")); err != nil {
+	if err := claimed(t, s, tried, "failing").GiveBack(t.Context(), engine.OutcomeRetry, errors.New("no luck")); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.FailStep(t.Context(), tried, &video.Failure{Code: video.ProcessingFailed, Detail: "given up"}); err != nil {
+	if err := s.FailStep(t.Context(), tried, &engine.Failure{Code: engine.ProcessingFailed, Detail: "given up"}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"1 failing failed"}, told(row(t, s, tried).AllAttempts())); diff != "" {
@@ -202,10 +203,10 @@ func TestAttemptsThatOthersEnd(t *testing.T) {
 	if diff := cmp.Diff([]string{"1 killed lost"}, told(step.AllAttempts())); diff != "" {
 		t.Errorf("reopened (-want +got):\n%s", diff)
 	}
-	if step.State != videostore.StepQueued || step.QueuedAt.Before(step.AllAttempts()[0].Started) {
+	if step.State != engine.RunQueued || step.QueuedAt.Before(step.AllAttempts()[0].Started) {
 		t.Errorf("it is %s, since %v", step.State, step.QueuedAt)
 	}
-	if err := claimed(t, s, tried, "lucky").Fail(t.Context(), &video.Failure{Code: video.CorruptMedia, Detail: "it cannot be read"}); err != nil {
+	if err := claimed(t, s, tried, "lucky").Fail(t.Context(), &engine.Failure{Code: video.CorruptMedia, Detail: "it cannot be read"}); err != nil {
 		t.Fatal(err)
 	}
 	tries := row(t, s, tried).AllAttempts()

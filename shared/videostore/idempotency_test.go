@@ -14,8 +14,10 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/inject"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 )
 
 // epoch is that of the upload of every video of awaiting.
@@ -23,8 +25,13 @@ const epoch = "e"
 
 // awaiting is a video of which some parts may be there.
 func awaiting() video.Video {
-	return video.Video{ID: video.NewID(), Title: "A title", Owner: video.LocalOwner, State: video.AwaitingUpload, Priority: video.Normal,
-		Upload: &video.Upload{Bytes: 900, PartBytes: 1000, Epoch: epoch}}
+	return video.Video{
+		Meta: engine.Meta{
+			ID: engine.NewID(), Owner: video.LocalOwner, State: engine.AwaitingUpload, Priority: engine.Normal,
+			Upload: &engine.Upload{Bytes: 900, PartBytes: 1000, Epoch: epoch},
+		},
+		Title: "A title",
+	}
 }
 
 // rows counts what a table holds.
@@ -60,14 +67,14 @@ func TestKeyLeadsToTheVideoWhileItLives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	old := first.Video.ID
-	if again, err := s.CreateOnce(ctx, "key", "body", awaiting()); err != nil || again.Video.ID != old {
-		t.Errorf("repeated: %s, %v; want %s", again.Video.ID, err, old)
+	old := first.Subject.ID
+	if again, err := s.CreateOnce(ctx, "key", "body", awaiting()); err != nil || again.Subject.ID != old {
+		t.Errorf("repeated: %s, %v; want %s", again.Subject.ID, err, old)
 	}
-	if _, err := s.CreateOnce(ctx, "key", "other", awaiting()); !errors.Is(err, videostore.ErrKeyUsed) {
+	if _, err := s.CreateOnce(ctx, "key", "other", awaiting()); !errors.Is(err, engine.ErrKeyUsed) {
 		t.Errorf("another body: %v, want ErrKeyUsed", err)
 	}
-	if n := rows(t, a, videostore.VideosTable); n != 1 {
+	if n := rows(t, a, workflow.VideosTable); n != 1 {
 		t.Errorf("%d videos, want 1", n)
 	}
 
@@ -75,27 +82,27 @@ func TestKeyLeadsToTheVideoWhileItLives(t *testing.T) {
 		t.Fatal(err)
 	}
 	second, err := s.CreateOnce(ctx, "key", "other", awaiting()) // under the tombstone
-	if err != nil || second.Video.ID == old {
-		t.Fatalf("after the delete: %s, %v; want a new id", second.Video.ID, err)
+	if err != nil || second.Subject.ID == old {
+		t.Fatalf("after the delete: %s, %v; want a new id", second.Subject.ID, err)
 	}
 	for range 2 { // the purge, and its duplicate
 		if _, err := s.Erase(ctx, old, true); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if again, err := s.CreateOnce(ctx, "key", "other", awaiting()); err != nil || again.Video.ID != second.Video.ID {
-		t.Errorf("the purge of the old video cut the key of the new one: %s, %v; want %s", again.Video.ID, err, second.Video.ID)
+	if again, err := s.CreateOnce(ctx, "key", "other", awaiting()); err != nil || again.Subject.ID != second.Subject.ID {
+		t.Errorf("the purge of the old video cut the key of the new one: %s, %v; want %s", again.Subject.ID, err, second.Subject.ID)
 	}
 
-	if _, err := s.Delete(ctx, second.Video.ID, ""); err != nil {
+	if _, err := s.Delete(ctx, second.Subject.ID, ""); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Erase(ctx, second.Video.ID, true); err != nil {
+	if _, err := s.Erase(ctx, second.Subject.ID, true); err != nil {
 		t.Fatal(err)
 	}
 	for _, table := range videostore.Tables {
 		want := 0
-		if table == videostore.InflightTable {
+		if table == engine.InflightTable {
 			want = 2 // what each purge leaves until its sweep
 		}
 		if table == videostore.QuotasTable {
@@ -106,8 +113,8 @@ func TestKeyLeadsToTheVideoWhileItLives(t *testing.T) {
 		}
 	}
 	third, err := s.CreateOnce(ctx, "key", "body", awaiting())
-	if err != nil || third.Video.ID == old || third.Video.ID == second.Video.ID {
-		t.Errorf("after the purge: %s, %v; want a new id", third.Video.ID, err)
+	if err != nil || third.Subject.ID == old || third.Subject.ID == second.Subject.ID {
+		t.Errorf("after the purge: %s, %v; want a new id", third.Subject.ID, err)
 	}
 }
 
@@ -116,13 +123,13 @@ func TestKeyLeadsToTheVideoWhileItLives(t *testing.T) {
 func TestRepetitionsAtOnceMakeOneVideo(t *testing.T) {
 	t.Parallel()
 	a, s, _ := keyed(t, nil)
-	var last video.ID
+	var last engine.ID
 	// Those who were not the first have 10 s to remove their videos: on a machine that is
 	// slower some stay, for the reconciler.
 	var slow atomic.Bool
 	for round := range 3 {
 		var mu sync.Mutex
-		made := map[video.ID]int{}
+		made := map[engine.ID]int{}
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
@@ -136,14 +143,14 @@ func TestRepetitionsAtOnceMakeOneVideo(t *testing.T) {
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				made[rec.Video.ID]++
+				made[rec.Subject.ID]++
 			})
 		}
 		wg.Wait()
 		if len(made) != 1 || made[last] != 0 {
 			t.Fatalf("round %d made %v, want one new video", round, made)
 		}
-		if videos, marks := rows(t, a, videostore.VideosTable), rows(t, a, videostore.InflightTable); !slow.Load() && (videos != 1+round || marks != 1+round) {
+		if videos, marks := rows(t, a, workflow.VideosTable), rows(t, a, engine.InflightTable); !slow.Load() && (videos != 1+round || marks != 1+round) {
 			t.Errorf("round %d: %d videos and %d marks, want %d", round, videos, marks, 1+round)
 		}
 		for last = range made {
@@ -164,7 +171,7 @@ func TestNotTheFirstCleansUpForACallerWhoIsGone(t *testing.T) {
 	var wins func()
 	a, s, slow := keyed(t, func(r *http.Request) inject.Fault {
 		switch {
-		case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, videostore.IdempotencyTable):
+		case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, engine.IdempotencyTable):
 			first.Do(wins)
 		case r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "META"):
 			cancel()
@@ -178,13 +185,13 @@ func TestNotTheFirstCleansUpForACallerWhoIsGone(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if rec, err := slow.CreateOnce(ctx, "key", "body", awaiting()); err != nil || rec.Video.ID != winner.Video.ID {
-		t.Errorf("got %s, %v; want the winner's %s", rec.Video.ID, err, winner.Video.ID)
+	if rec, err := slow.CreateOnce(ctx, "key", "body", awaiting()); err != nil || rec.Subject.ID != winner.Subject.ID {
+		t.Errorf("got %s, %v; want the winner's %s", rec.Subject.ID, err, winner.Subject.ID)
 	}
 	if ctx.Err() == nil {
 		t.Error("the caller was there until the end")
 	}
-	if videos, marks := rows(t, a, videostore.VideosTable), rows(t, a, videostore.InflightTable); videos != 1 || marks != 1 {
+	if videos, marks := rows(t, a, workflow.VideosTable), rows(t, a, engine.InflightTable); videos != 1 || marks != 1 {
 		t.Errorf("%d videos and %d marks are left, want the winner's", videos, marks)
 	}
 }
@@ -194,7 +201,7 @@ func TestNotTheFirstCleansUpForACallerWhoIsGone(t *testing.T) {
 func TestCreateThatDiesIsRepeated(t *testing.T) {
 	t.Parallel()
 	_, s, dying := keyed(t, func(r *http.Request) inject.Fault {
-		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, videostore.IdempotencyTable) {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, engine.IdempotencyTable) {
 			return inject.ServerBusy
 		}
 		return inject.None
@@ -207,8 +214,8 @@ func TestCreateThatDiesIsRepeated(t *testing.T) {
 		t.Errorf("the video is not there: %v", err)
 	}
 	rec, err := s.CreateOnce(t.Context(), "key", "body", awaiting())
-	if err != nil || rec.Video.ID == v.ID {
-		t.Errorf("repeated: %s, %v; want a new id", rec.Video.ID, err)
+	if err != nil || rec.Subject.ID == v.ID {
+		t.Errorf("repeated: %s, %v; want a new id", rec.Subject.ID, err)
 	}
 	marks, err := inflight(t, s)
 	if err != nil || len(marks) != 2 {
@@ -234,16 +241,16 @@ func TestEraseLeavesLivingVideosAlone(t *testing.T) {
 	if claimed, err := s.Erase(t.Context(), id, true); err != nil || claimed {
 		t.Errorf("Erase of a living video = %t, %v", claimed, err)
 	}
-	if rec, err := s.Get(t.Context(), id); err != nil || rec.Video.State != video.Uploaded {
+	if rec, err := s.Get(t.Context(), id); err != nil || rec.Subject.State != engine.Uploaded {
 		t.Fatalf("it was erased: %+v, %v", rec, err)
 	}
 	if _, err := s.Delete(t.Context(), id, ""); err != nil {
 		t.Fatal(err)
 	}
 	meanwhile = func() { // the tombstone is written once more
-		_, err := s.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
+		_, err := s.Change(t.Context(), id, "", func(v *video.Video) ([]engine.OutboxMessage, error) {
 			v.Title = "going"
-			return []videostore.OutboxMessage{videostore.RemoveMessage()}, nil
+			return []engine.OutboxMessage{workflow.Declaration.RemoveMessage()}, nil
 		})
 		if err != nil {
 			t.Error(err)
@@ -252,7 +259,7 @@ func TestEraseLeavesLivingVideosAlone(t *testing.T) {
 	if _, err := slow.Erase(t.Context(), id, true); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Get(t.Context(), id); !errors.Is(err, videostore.ErrNotFound) {
+	if _, err := s.Get(t.Context(), id); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("after the erase: %v, want ErrNotFound", err)
 	}
 }

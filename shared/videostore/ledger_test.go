@@ -9,17 +9,18 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-func clipOf(id video.ID, first int) workflow.Key {
-	return workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: first, Frames: 9}
+func clipOf(id engine.ID, first int) engine.Key {
+	return engine.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: first, Length: 9}
 }
 
 // allowed asks for n clips at once and returns those that are let in.
-func allowed(t *testing.T, s *videostore.Store, keys []workflow.Key) (in []workflow.Key) {
+func allowed(t *testing.T, s *videostore.Store, keys []engine.Key) (in []engine.Key) {
 	t.Helper()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -48,7 +49,7 @@ func TestOpenClipsOfOneVideo(t *testing.T) {
 	s, out := setup(t)
 	id := finished(t, s, out)
 	s.SetLimits(videostore.Limits{ClipsOfVideo: 3})
-	var keys []workflow.Key
+	var keys []engine.Key
 	for i := range 8 {
 		keys = append(keys, clipOf(id, i))
 	}
@@ -80,8 +81,8 @@ func TestOpenClipsOfAllVideos(t *testing.T) {
 	t.Parallel()
 	s, out := setup(t)
 	s.SetLimits(videostore.Limits{Clips: 4})
-	var ids []video.ID
-	var keys []workflow.Key
+	var ids []engine.ID
+	var keys []engine.Key
 	for range 3 {
 		id := finished(t, s, out)
 		ids = append(ids, id)
@@ -89,7 +90,7 @@ func TestOpenClipsOfAllVideos(t *testing.T) {
 			keys = append(keys, clipOf(id, i))
 		}
 	}
-	in := map[workflow.Key]bool{}
+	in := map[engine.Key]bool{}
 	for _, k := range allowed(t, s, keys) { // at once: never too many
 		in[k] = true
 	}
@@ -119,7 +120,7 @@ func TestOpenClipsOfAllVideos(t *testing.T) {
 	for k := range in {
 		c, err := s.Claim(t.Context(), k, "m", "w", time.Time{})
 		if err == nil && k.ID == ids[0] {
-			err = c.Fail(t.Context(), &video.Failure{Code: video.ProcessingFailed})
+			err = c.Fail(t.Context(), &engine.Failure{Code: engine.ProcessingFailed})
 		} else if err == nil {
 			err = c.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: "b"}})
 		}
@@ -127,7 +128,7 @@ func TestOpenClipsOfAllVideos(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	in, keys = map[workflow.Key]bool{}, nil
+	in, keys = map[engine.Key]bool{}, nil
 	for i := range 9 {
 		keys = append(keys, clipOf(ids[i%3], 60+i))
 	}
@@ -141,7 +142,7 @@ func TestOpenClipsOfAllVideos(t *testing.T) {
 		}
 	}
 	id := finished(t, s, out)
-	in, keys = map[workflow.Key]bool{}, []workflow.Key{clipOf(id, 1), clipOf(id, 2), clipOf(id, 3), clipOf(id, 4)}
+	in, keys = map[engine.Key]bool{}, []engine.Key{clipOf(id, 1), clipOf(id, 2), clipOf(id, 3), clipOf(id, 4)}
 	fill()
 }
 
@@ -157,16 +158,16 @@ func TestOpenClipsAcrossProcesses(t *testing.T) {
 	var in atomic.Int64
 	var wg sync.WaitGroup
 	for i := range 12 {
-		wg.Go(func() { in.Add(int64(len(allowed(t, stores[i%2], []workflow.Key{clipOf(id, i)})))) })
+		wg.Go(func() { in.Add(int64(len(allowed(t, stores[i%2], []engine.Key{clipOf(id, i)})))) })
 	}
 	wg.Wait()
 	if in.Load() > 3 {
 		t.Fatalf("%d clips are let in, want 3 at most", in.Load())
 	}
 	for i := 20; in.Load() < 3; i++ {
-		in.Add(int64(len(allowed(t, stores[1], []workflow.Key{clipOf(id, i)}))))
+		in.Add(int64(len(allowed(t, stores[1], []engine.Key{clipOf(id, i)}))))
 	}
-	if more := allowed(t, stores[0], []workflow.Key{clipOf(id, 50)}); len(more) > 0 {
+	if more := allowed(t, stores[0], []engine.Key{clipOf(id, 50)}); len(more) > 0 {
 		t.Error("one too many is let in")
 	}
 	if _, err := stores[0].Delete(t.Context(), id, ""); err != nil {
@@ -185,11 +186,11 @@ func TestOpenReprocessings(t *testing.T) {
 	t.Parallel()
 	s, out := setup(t)
 	s.SetLimits(videostore.Limits{Reprocessings: 2})
-	var ids []video.ID
+	var ids []engine.ID
 	for range 6 {
 		ids = append(ids, finished(t, s, out))
 	}
-	ask := func(id video.ID) bool {
+	ask := func(id engine.ID) bool {
 		_, err := s.Reprocess(t.Context(), id)
 		if err != nil && !errors.Is(err, videostore.ErrBusy) {
 			t.Error(err)
@@ -209,13 +210,13 @@ func TestOpenReprocessings(t *testing.T) {
 	if in.Load() != 2 {
 		t.Fatalf("%d are let in at once, want 2", in.Load())
 	}
-	states := func() (active, idle []video.ID) {
+	states := func() (active, idle []engine.ID) {
 		for _, id := range ids {
 			rec, err := s.Get(t.Context(), id)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if rec.Video.State.Active() {
+			if rec.Subject.State.Active() {
 				active = append(active, id)
 			} else {
 				idle = append(idle, id)

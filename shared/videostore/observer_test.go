@@ -13,6 +13,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/inject"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -37,7 +38,7 @@ func TestCommitsAreToldOnce(t *testing.T) {
 			if _, err := s.Claim(t.Context(), encode, "message", "killed", time.Time{}); err != nil {
 				t.Fatal(err)
 			}
-			if err := claimed(t, s, encode, "unlucky").GiveBack(t.Context(), videostore.OutcomeRetry, errors.New("the disk is full")); err != nil {
+			if err := claimed(t, s, encode, "unlucky").GiveBack(t.Context(), engine.OutcomeRetry, errors.New("the disk is full")); err != nil {
 				t.Fatal(err)
 			}
 			last := claimed(t, s, encode, "lucky")
@@ -45,7 +46,7 @@ func TestCommitsAreToldOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			out.broken = errors.New("queue is away")
-			if err := s.FailStep(t.Context(), key(id, workflow.StepFinish, 0), &video.Failure{Code: video.ProcessingFailed}); !errors.Is(err, out.broken) {
+			if err := s.FailStep(t.Context(), key(id, workflow.StepFinish, 0), &engine.Failure{Code: engine.ProcessingFailed}); !errors.Is(err, out.broken) {
 				t.Fatalf("%v, want the sender's error", err)
 			}
 			want := []string{
@@ -80,11 +81,11 @@ func observed(t *testing.T, lose bool) (*videostore.Store, *outgoing, *[]string)
 	}
 	out, told := &outgoing{}, &[]string{}
 	s := videostore.New(a, out)
-	s.Observe(videostore.Observer{
-		Video: func(before, after video.Video) {
+	s.Observer = (videostore.Observer{
+		Subject: func(before, after video.Video) {
 			*told = append(*told, fmt.Sprintf("%s → %s", before.State, after.State))
 		},
-		Attempt: func(k workflow.Key, p video.Plan, a videostore.Attempt) {
+		Attempt: func(k engine.Key, p video.Plan, a engine.Attempt) {
 			*told = append(*told, fmt.Sprintf("%s %s of %d", k.Step, a.Outcome, len(p.Chunks)))
 		},
 	})

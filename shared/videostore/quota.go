@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/workflow"
 )
 
 // Quota is what one owner may have. 0 is no limit.
@@ -64,6 +64,9 @@ type QuotaError struct {
 func (e *QuotaError) Error() string {
 	return fmt.Sprintf("quota %s of %d is used up but for %d", e.Quota, e.Limit, e.Left)
 }
+
+// Is says that nothing was taken.
+func (e *QuotaError) Is(target error) bool { return target == engine.ErrRefused }
 
 // ErrBusy says that as much is open as may be, of all together. Asking again in some seconds
 // may help.
@@ -119,15 +122,15 @@ func (s *Store) Reserve(ctx context.Context, v video.Video) error {
 // when there is no META: the request died before it wrote one, or the video was purged.
 // Several may run at once, in any order: each reads META again after it has written, so
 // the last one leaves the sums right. Safe to repeat.
-func (s *Store) CountOwned(ctx context.Context, id video.ID) error {
+func (s *Store) CountOwned(ctx context.Context, id engine.ID) error {
 	meta := func(ctx context.Context) (video.Video, error) {
 		rec, err := s.Get(ctx, id)
-		return rec.Video, err
+		return rec.Subject, err
 	}
 	for wrote := true; wrote; {
 		v, err := meta(ctx)
-		if errors.Is(err, ErrNotFound) { // its mark says whose it was
-			var mark Inflight
+		if errors.Is(err, engine.ErrNotFound) { // its mark says whose it was
+			var mark engine.Inflight
 			mark, err = s.InflightMark(ctx, id)
 			v.ID, v.Owner, v.CreatedAt = id, mark.Owner, mark.CreatedAt
 		}
@@ -141,11 +144,28 @@ func (s *Store) CountOwned(ctx context.Context, id video.ID) error {
 	return nil
 }
 
+// Reprocess is that of the engine, for as many as may be open: ErrBusy.
+func (s *Store) Reprocess(ctx context.Context, id engine.ID) (Record, error) {
+	rec, err := s.Get(ctx, id)
+	if err == nil && !rec.Subject.MayReprocess() {
+		err = engine.ErrState
+	}
+	if err == nil {
+		next := rec.Subject.Meta
+		next.Generation++
+		_, err = s.takePlace(ctx, allReprocessings, s.FirstMessage(next).Key, s.limits.Reprocessings, ErrBusy)
+	}
+	if err != nil {
+		return Record{}, err
+	}
+	return s.Store.Reprocess(ctx, id)
+}
+
 // lineOf is what a video takes, given the line that there is. seconds are of a
 // generation that is not counted yet, and whose length is known.
 func lineOf(v video.Video, old ledgerRow) (want ledgerRow, seconds int64) {
 	want = ledgerRow{Bytes: v.SizeBytes, Videos: 1, Generation: old.Generation, etag: old.etag}
-	if v.State == video.AwaitingUpload || v.State.Active() {
+	if v.State == engine.AwaitingUpload || v.State.Active() {
 		want.Waiting = 1
 		if v.SizeBytes == 0 { // what arrives was reserved when it began
 			want.Bytes = old.Bytes
@@ -159,7 +179,7 @@ func lineOf(v video.Video, old ledgerRow) (want ledgerRow, seconds int64) {
 
 // reserveClip takes one of the clips that may be made at once: of the requester's quota,
 // and of that of all together.
-func (s *Store) reserveClip(ctx context.Context, asker string, clip workflow.Key) error {
+func (s *Store) reserveClip(ctx context.Context, asker string, clip engine.Key) error {
 	mine, limit := ledgerOf(asker), s.limits.quotaOf(asker).Clips
 	took, err := s.takePlace(ctx, mine, clip, limit, &QuotaError{Quota: QuotaClips, Limit: limit})
 	if err != nil {
@@ -175,7 +195,7 @@ func (s *Store) reserveClip(ctx context.Context, asker string, clip workflow.Key
 // Owned returns a page of an owner's videos, newest first, whatever their visibility
 // and state: a row range (T5). next continues it and is empty at the end;
 // tablestore.ErrToken for a token that is not ours.
-func (s *Store) Owned(ctx context.Context, owner string, limit int, token string) (ids []video.ID, next string, err error) {
+func (s *Store) Owned(ctx context.Context, owner string, limit int, token string) (ids []engine.ID, next string, err error) {
 	_, next, err = s.quotas.Page(ctx, tablestore.Query{
 		PartitionKey: ledgerOf(owner), RowFrom: videoLines, RowTo: tablestore.PrefixEnd(videoLines),
 		PageSize: int32(limit), Class: tablestore.RowRange, Read: tablestore.Into(&ids, readOwned),
@@ -183,9 +203,9 @@ func (s *Store) Owned(ctx context.Context, owner string, limit int, token string
 	return ids, next, err
 }
 
-func readOwned(row tablestore.Entity) (video.ID, error) {
+func readOwned(row tablestore.Entity) (engine.ID, error) {
 	_, id, _ := strings.Cut(row.RowKey, tablestore.Separator)
-	return video.ParseID(id)
+	return engine.ParseID(id)
 }
 
 // QuotasTable says how much is taken of what is limited. A partition is a ledger:
@@ -267,7 +287,7 @@ func (s *Store) lockOf(ledger string) *ledgerLock {
 
 // count makes the line of a video, and the sums with it, what they are to be, or returns a
 // *QuotaError. owned has the video's id, owner and time of creation; meta returns the video as
-// it is to be counted, or ErrNotFound. It is called after the sums were read: a process that
+// it is to be counted, or engine.ErrNotFound. It is called after the sums were read: a process that
 // has read an older META has also read older sums, so its transaction is refused and it reads
 // both again. wrote is false when the line was right already.
 func (s *Store) count(
@@ -289,7 +309,7 @@ func (s *Store) count(
 		}
 		v, err := meta(ctx)
 		want, seconds := lineOf(v, old)
-		if errors.Is(err, ErrNotFound) {
+		if errors.Is(err, engine.ErrNotFound) {
 			want, seconds, err = ledgerRow{}, 0, nil
 		}
 		if err != nil || want == old {
@@ -319,7 +339,7 @@ func (s *Store) count(
 // The place is inserted before the others are counted, so there are never too many. Of
 // requests to several processes at once, one too many may be refused. A place that is there
 // already may be of a request that was refused or cut off, so it is counted again.
-func (s *Store) takePlace(ctx context.Context, ledger string, work workflow.Key, limit int64, full error) (took bool, _ error) {
+func (s *Store) takePlace(ctx context.Context, ledger string, work engine.Key, limit int64, full error) (took bool, _ error) {
 	if limit == 0 {
 		return false, nil
 	}
@@ -357,15 +377,18 @@ func (s *Store) countPlaces(ctx context.Context, lock *ledgerLock, mine tablesto
 	return err
 }
 
+// leaveTime bounds the requests that give a place back, beyond the caller's context.
+const leaveTime = 10 * time.Second
+
 // leavePlace gives a place back, also when the caller has stopped waiting. Safe to repeat.
-func (s *Store) leavePlace(ctx context.Context, ledger string, work workflow.Key) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTime)
+func (s *Store) leavePlace(ctx context.Context, ledger string, work engine.Key) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
 	defer cancel()
 	return s.quotas.Delete(ctx, ledger, workPlaces+work.ItemID(), tablestore.AnyETag)
 }
 
-// leavePlaces gives back those of all work on a video that is purged.
-func (s *Store) leavePlaces(ctx context.Context, id video.ID) error {
+// LeavePlaces gives back those of all work on a video that is purged.
+func (s *Store) LeavePlaces(ctx context.Context, id engine.ID) error {
 	prefix := workPlaces + string(id) + "."
 	for _, ledger := range []string{allClips, allReprocessings} {
 		_, err := s.quotas.Clear(ctx, tablestore.Query{
@@ -398,23 +421,23 @@ func (s *Store) sweep(ctx context.Context, places []tablestore.Entity) (taken []
 // goesOn reports whether the work of a place has not ended: two point reads at most.
 func (s *Store) goesOn(ctx context.Context, place tablestore.Entity) (bool, error) {
 	asking := time.Since(place.Timestamp) < unpromised
-	work, err := workflow.ParseItemID(strings.TrimPrefix(place.RowKey, workPlaces))
+	work, err := s.ParseItemID(strings.TrimPrefix(place.RowKey, workPlaces))
 	if err != nil {
 		return false, nil // not ours
 	}
 	rec, err := s.Get(ctx, work.ID)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, engine.ErrNotFound) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	if generation := rec.Video.Generation; work.Declared().Stage == workflow.First {
-		return generation < work.Generation && asking || generation == work.Generation && rec.Video.State.Active(), nil
+	if generation := rec.Subject.Generation; s.StepOf(work).Stage == engine.First {
+		return generation < work.Generation && asking || generation == work.Generation && rec.Subject.State.Active(), nil
 	}
-	clip, err := s.step(ctx, work)
-	if errors.Is(err, errNoStep) {
+	clip, err := s.ReadRun(ctx, work)
+	if errors.Is(err, engine.ErrNoRun) {
 		return asking, nil
 	}
-	return err == nil && !clip.Ended(), err
+	return err == nil && !clip.Ended(s.StepOf(work)), err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/inject"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 )
@@ -140,7 +141,7 @@ func TestQuotaFollowsTheVideo(t *testing.T) {
 	}
 	change := func(edit func(*video.Video)) {
 		t.Helper()
-		if _, err := s.Change(t.Context(), v.ID, "", func(v *video.Video) ([]videostore.OutboxMessage, error) { edit(v); return nil, nil }); err != nil {
+		if _, err := s.Change(t.Context(), v.ID, "", func(v *video.Video) ([]engine.OutboxMessage, error) { edit(v); return nil, nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -159,9 +160,9 @@ func TestQuotaFollowsTheVideo(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(900, 1, 0, 1)
-	change(func(v *video.Video) { v.State, v.DurationSeconds = video.Processing, 119.5 })
+	change(func(v *video.Video) { v.State, v.DurationSeconds = engine.Processing, 119.5 })
 	want(900, 1, 120, 1)
-	change(func(v *video.Video) { v.State = video.Failed })
+	change(func(v *video.Video) { v.State = engine.Failed })
 	want(900, 0, 120, 1)
 	_, err = s.Reprocess(t.Context(), v.ID) // two more minutes of three
 	refusedFor(t, err, videostore.QuotaMinutes, 1)
@@ -172,7 +173,7 @@ func TestQuotaFollowsTheVideo(t *testing.T) {
 	if got := ledgerOf(t, a, "ann").Int64("Waiting"); got != 1 {
 		t.Errorf("a retry takes no place: %d", got)
 	}
-	change(func(v *video.Video) { v.State, v.DurationSeconds, v.Generation = video.Ready, 60, 2 })
+	change(func(v *video.Video) { v.State, v.DurationSeconds, v.Generation = engine.Ready, 60, 2 })
 	want(900, 0, 180, 1)
 	_, err = s.Create(t.Context(), ownedBy("ann", 1))
 	refusedFor(t, err, videostore.QuotaMinutes, 0)
@@ -195,16 +196,16 @@ func TestLateCountDoesNotStay(t *testing.T) {
 	if _, err := s.Create(t.Context(), v); err != nil {
 		t.Fatal(err)
 	}
-	become := func(state video.State) {
-		if _, err := s.Change(t.Context(), v.ID, "", func(v *video.Video) ([]videostore.OutboxMessage, error) { v.State = state; return nil, nil }); err != nil {
+	become := func(state engine.State) {
+		if _, err := s.Change(t.Context(), v.ID, "", func(v *video.Video) ([]engine.OutboxMessage, error) { v.State = state; return nil, nil }); err != nil {
 			t.Error(err)
 		}
 	}
-	become(video.Ready)
+	become(engine.Ready)
 	// META changes just before the slow one writes, and a faster one has nothing to do.
 	slow := videostore.New(azuritetest.FaultyAccount(t, a, func(r *http.Request) inject.Fault {
 		if strings.HasSuffix(r.URL.Path, "/$batch") {
-			become(video.Processing)
+			become(engine.Processing)
 			if err := s.CountOwned(context.WithoutCancel(t.Context()), v.ID); err != nil {
 				t.Error(err)
 			}
@@ -346,18 +347,18 @@ func TestARenewedMarkIsNotIndexed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read := func() videostore.Inflight {
-		mark, err := s.InflightMark(t.Context(), rec.Video.ID)
+	read := func() engine.Inflight {
+		mark, err := s.InflightMark(t.Context(), rec.Subject.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return mark
 	}
 	before, at := read(), time.Now().UTC().Truncate(time.Second)
-	if err := s.MarkInflight(t.Context(), rec.Video); err != nil {
+	if err := s.MarkInflight(t.Context(), rec.Subject.Meta); err != nil {
 		t.Fatal(err)
 	}
-	for _, mark := range []videostore.Inflight{before, read()} {
+	for _, mark := range []engine.Inflight{before, read()} {
 		if err := s.MarkIndexed(t.Context(), mark, at); err != nil {
 			t.Fatal(err)
 		}
@@ -374,7 +375,7 @@ func TestOwned(t *testing.T) {
 	s := videostore.New(a, &outgoing{})
 	long := "oidc:" + strings.Repeat("ü/", 200)
 	for _, owner := range []string{"ann", "oidc:a/b#c?d", long, long + "x"} {
-		var want []video.ID
+		var want []engine.ID
 		for i := range 5 {
 			v := ownedBy(owner, 1)
 			v.CreatedAt = v.CreatedAt.AddDate(0, 0, i)
@@ -384,7 +385,7 @@ func TestOwned(t *testing.T) {
 			want = append(want, v.ID)
 		}
 		slices.Reverse(want)
-		var got []video.ID
+		var got []engine.ID
 		for token := ""; ; {
 			ctx, meter := azstore.WithCounter(t.Context())
 			page, next, err := s.Owned(ctx, owner, 2, token)

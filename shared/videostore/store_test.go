@@ -17,6 +17,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -33,9 +34,9 @@ const (
 
 func TestMain(m *testing.M) {
 	workflow.Steps = append(workflow.Steps,
-		workflow.Step{Name: stepChecked, Stage: workflow.Part, Optional: true, Queues: []string{workflow.Audio}},
-		workflow.Step{Name: stepSpotted, Stage: workflow.AfterReady, Count: workflow.PerChunk, Queues: []string{workflow.EncodeLow}},
-		workflow.Step{Name: stepMoved, Stage: workflow.AfterReady, Queues: []string{workflow.Audio}},
+		engine.Step{Name: stepChecked, Stage: engine.Part, Optional: true, Queues: []string{workflow.Audio}},
+		engine.Step{Name: stepSpotted, Stage: engine.AfterReady, Count: workflow.PerChunk, Queues: []string{workflow.EncodeLow}},
+		engine.Step{Name: stepMoved, Stage: engine.AfterReady, Queues: []string{workflow.Audio}},
 	)
 	workflow.Steps = append(workflow.Steps, gates...)
 	azuritetest.Main(m)
@@ -63,10 +64,10 @@ func (o *outgoing) SendItem(_ context.Context, queue string, item azq.Item, _ ti
 	return nil
 }
 
-// Lane implements videostore.Sender.
+// Lane implements engine.Sender.
 func (*outgoing) Lane(context.Context, string, bool) (int, bool) { return 0, false }
 
-// Waiting implements videostore.Sender.
+// Waiting implements engine.Sender.
 func (o *outgoing) Waiting(context.Context, string) (bool, error) {
 	if do := o.meanwhile; do != nil {
 		o.meanwhile = nil
@@ -101,7 +102,7 @@ func setup(t *testing.T) (*videostore.Store, *outgoing) {
 	return videostore.New(a, out), out
 }
 
-func inflight(t *testing.T, s *videostore.Store) (marks []videostore.Inflight, _ error) {
+func inflight(t *testing.T, s *videostore.Store) (marks []engine.Inflight, _ error) {
 	t.Helper()
 	for mark, err := range s.Inflight(t.Context()) {
 		if err != nil {
@@ -113,7 +114,7 @@ func inflight(t *testing.T, s *videostore.Store) (marks []videostore.Inflight, _
 }
 
 // uploaded makes a video whose probe is promised.
-func uploaded(t *testing.T, s *videostore.Store) video.ID {
+func uploaded(t *testing.T, s *videostore.Store) engine.ID {
 	t.Helper()
 	v := awaiting()
 	if _, err := s.Create(t.Context(), v); err != nil {
@@ -127,8 +128,10 @@ func uploaded(t *testing.T, s *videostore.Store) video.ID {
 
 // plan promises the pictures and the sound.
 func plan(chunks int, audio bool) video.Plan {
-	p := video.Plan{Generation: 1, FPS: video.Rational{Num: 30, Den: 1}, SegmentFrames: 120, HasAudio: audio,
-		Renditions: []video.Rendition{{Name: "240p", Width: 426, Height: 240, MaxRate: 450_000}}}
+	p := video.Plan{
+		Plan: engine.Plan{Generation: 1}, FPS: video.Rational{Num: 30, Den: 1}, SegmentFrames: 120,
+		HasAudio: audio, Renditions: []video.Rendition{{Name: "240p", Width: 426, Height: 240, MaxRate: 450_000}},
+	}
 	for i := range chunks {
 		p.Chunks = append(p.Chunks, video.Chunk{From: int64(i) * 120, To: int64(i+1) * 120})
 	}
@@ -140,22 +143,22 @@ func plan(chunks int, audio bool) video.Plan {
 	return p
 }
 
-func picturesAndSound(p video.Plan) []video.Promise {
-	return slices.DeleteFunc(workflow.PromisesFor(p), func(p video.Promise) bool { return p.Step == stepChecked || p.After || p.Gate })
+func picturesAndSound(p video.Plan) []engine.Promise {
+	return slices.DeleteFunc(workflow.PromisesFor(p), func(p engine.Promise) bool { return p.Step == stepChecked || p.After || p.Gate })
 }
 
-func key(id video.ID, step string, index int) workflow.Key {
-	return workflow.Key{ID: id, Generation: 1, Step: step, Index: index}
+func key(id engine.ID, step string, index int) engine.Key {
+	return engine.Key{ID: id, Generation: 1, Step: step, Index: index}
 }
 
 // probed commits a plan, as the probe step does.
-func probed(t *testing.T, s *videostore.Store, id video.ID, p video.Plan) {
+func probed(t *testing.T, s *videostore.Store, id engine.ID, p video.Plan) {
 	t.Helper()
 	c, err := s.Claim(t.Context(), key(id, workflow.StepProbe, 0), "message-1", "worker-1", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = c.Commit(t.Context(), videostore.Commit{Plan: &p, Video: func(v *video.Video) { v.State = video.Processing }})
+	err = c.Commit(t.Context(), videostore.Commit{Plan: &p, Edit: func(v *video.Video) { v.State = engine.Processing }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,8 +182,8 @@ func TestPromiseSurvivesBrokenQueue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if view.Video.State != video.Uploaded || !view.Promised {
-		t.Fatalf("state %s, promised %t: state and promise must be written together", view.Video.State, view.Promised)
+	if view.Subject.State != engine.Uploaded || !view.Promised {
+		t.Fatalf("state %s, promised %t: state and promise must be written together", view.Subject.State, view.Promised)
 	}
 	out.broken = nil
 	for range 2 { // the second finds nothing left
@@ -204,27 +207,27 @@ func TestClaimIsAFence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Claim(t.Context(), k, "message-8", "worker-2", time.Time{}); !errors.Is(err, videostore.ErrDuplicate) {
+	if _, err := s.Claim(t.Context(), k, "message-8", "worker-2", time.Time{}); !errors.Is(err, engine.ErrDuplicate) {
 		t.Errorf("another message claims a running step: %v, want ErrDuplicate", err)
 	}
 	fresh, err := s.Claim(t.Context(), k, "message-7", "worker-2", time.Time{})
 	if err != nil {
 		t.Fatalf("the same message, delivered again, must take over: %v", err)
 	}
-	if err := stale.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 1}}); !errors.Is(err, videostore.ErrSuperseded) {
+	if err := stale.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 1}}); !errors.Is(err, engine.ErrSuperseded) {
 		t.Errorf("stale commit: %v, want ErrSuperseded", err)
 	}
 	if err := fresh.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 120}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Claim(t.Context(), k, "message-7", "worker-1", time.Time{}); !errors.Is(err, videostore.ErrDone) {
+	if _, err := s.Claim(t.Context(), k, "message-7", "worker-1", time.Time{}); !errors.Is(err, engine.ErrDone) {
 		t.Errorf("claim of a done step: %v, want ErrDone", err)
 	}
 	view, err := s.View(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := view.Presentation(1)
+	p, err := videostore.Presentation(view, 1)
 	if err != nil || p.Chunks[0] == nil || p.Chunks[0].Frames != 120 || p.Chunks[1] != nil {
 		t.Errorf("presentation %+v (%v): want only the fresh attempt's chunk 0", p.Chunks, err)
 	}
@@ -238,16 +241,16 @@ func TestCommitSurvivesAnEditOfTheVideo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.OutboxMessage, error) { v.Title = "Edited"; return nil, nil }); err != nil {
+	if _, err := s.Change(t.Context(), id, "", func(v *video.Video) ([]engine.OutboxMessage, error) { v.Title = "Edited"; return nil, nil }); err != nil {
 		t.Fatal(err)
 	}
 	p := plan(1, false)
-	if err := c.Commit(t.Context(), videostore.Commit{Plan: &p, Video: func(v *video.Video) { v.State = video.Processing }}); err != nil {
+	if err := c.Commit(t.Context(), videostore.Commit{Plan: &p, Edit: func(v *video.Video) { v.State = engine.Processing }}); err != nil {
 		t.Fatal(err)
 	}
 	rec, err := s.Get(t.Context(), id)
-	if err != nil || rec.Video.Title != "Edited" || rec.Video.State != video.Processing {
-		t.Errorf("%+v (%v): want both changes", rec.Video, err)
+	if err != nil || rec.Subject.Title != "Edited" || rec.Subject.State != engine.Processing {
+		t.Errorf("%+v (%v): want both changes", rec.Subject, err)
 	}
 }
 
@@ -263,7 +266,7 @@ func TestDeletedVideoCannotComeBack(t *testing.T) {
 	if _, err := s.Delete(t.Context(), id, ""); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Active(t.Context()); !errors.Is(err, videostore.ErrGone) {
+	if _, err := c.Active(t.Context()); !errors.Is(err, engine.ErrGone) {
 		t.Errorf("Active under a tombstone: %v, want ErrGone", err)
 	}
 	claimed, err := s.Erase(t.Context(), id, false)
@@ -273,13 +276,13 @@ func TestDeletedVideoCannotComeBack(t *testing.T) {
 	if _, err := s.Erase(t.Context(), id, true); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Commit(t.Context(), videostore.Commit{Output: 1, Video: func(*video.Video) {}}); !errors.Is(err, videostore.ErrGone) {
+	if err := c.Commit(t.Context(), videostore.Commit{Output: 1, Edit: func(*video.Video) {}}); !errors.Is(err, engine.ErrGone) {
 		t.Errorf("late commit: %v, want ErrGone", err)
 	}
-	if _, err := s.Claim(t.Context(), key(id, workflow.StepEncode, 1), "m2", "w", time.Time{}); !errors.Is(err, videostore.ErrGone) {
+	if _, err := s.Claim(t.Context(), key(id, workflow.StepEncode, 1), "m2", "w", time.Time{}); !errors.Is(err, engine.ErrGone) {
 		t.Errorf("late claim: %v, want ErrGone", err)
 	}
-	if _, err := s.View(t.Context(), id); !errors.Is(err, videostore.ErrNotFound) {
+	if _, err := s.View(t.Context(), id); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("View: %v, want ErrNotFound", err)
 	}
 	marks, err := inflight(t, s)
@@ -297,15 +300,17 @@ func TestDeletingWhatCannotBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := &outgoing{}
-	s, rows := videostore.New(a, out), tablestore.New(a, videostore.VideosTable)
+	s, rows := videostore.New(a, out), tablestore.New(a, workflow.VideosTable)
 	for doc, left := range map[string]int{
 		`{"id":"%s","owner":"studio %[1]s","state":"ready","title":5}`: 0, // a member of another type
 		`{"id":"another","owner":"studio %s","state":"ready"}`:         0,
 		`{not json%.0s`: 1, // whose it was is unknown: the line in the quota stays
 	} {
-		id := video.NewID()
+		id := engine.NewID()
 		owner := "studio " + string(id)
-		if _, err := s.Create(t.Context(), video.Video{ID: id, Owner: owner, State: video.AwaitingUpload}); err != nil {
+		if _, err := s.Create(t.Context(), video.Video{Meta: engine.Meta{
+			ID: id, Owner: owner, State: engine.AwaitingUpload,
+		}}); err != nil {
 			t.Fatal(err)
 		}
 		row := tablestore.Entity{PartitionKey: string(id), RowKey: "META", Props: map[string]any{"Doc": fmt.Sprintf(doc, id)}}
@@ -316,7 +321,7 @@ func TestDeletingWhatCannotBeRead(t *testing.T) {
 			t.Fatalf("%s is read: %v", doc, err)
 		}
 		for range 2 { // repeating does no harm
-			if rec, err := s.Delete(t.Context(), id, "a version"); err != nil && !errors.Is(err, videostore.ErrChanged) || err == nil && rec.Video.State != video.Deleting {
+			if rec, err := s.Delete(t.Context(), id, "a version"); err != nil && !errors.Is(err, engine.ErrChanged) || err == nil && rec.Subject.State != engine.Deleting {
 				t.Fatalf("%s: %+v, %v", doc, rec, err)
 			}
 		}
@@ -334,7 +339,7 @@ func TestDeletingWhatCannotBeRead(t *testing.T) {
 }
 
 // fanIn is FanIn with a view of now.
-func fanIn(t *testing.T, s *videostore.Store, id video.ID) (bool, error) {
+func fanIn(t *testing.T, s *videostore.Store, id engine.ID) (bool, error) {
 	t.Helper()
 	view, err := s.View(t.Context(), id)
 	if err != nil {
@@ -454,7 +459,7 @@ func TestCommitThatWasOvertakenStillLooks(t *testing.T) {
 	id := uploaded(t, s)
 	const chunks = 10
 	probed(t, s, id, plan(chunks, false))
-	if _, err := s.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.OutboxMessage, error) { v.Playable = true; return nil, nil }); err != nil {
+	if _, err := s.Change(t.Context(), id, "", func(v *video.Video) ([]engine.OutboxMessage, error) { v.Playable = true; return nil, nil }); err != nil {
 		t.Fatal(err)
 	}
 	encode := func(i int) {
@@ -534,7 +539,7 @@ func TestSoundInPortions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		whole, err := view.Presentation(1)
+		whole, err := videostore.Presentation(view, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -612,13 +617,13 @@ func TestRetryKeepsFinishedChunks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	failure := &video.Failure{Code: video.CorruptMedia, Detail: "no"}
+	failure := &engine.Failure{Code: video.CorruptMedia, Detail: "no"}
 	if err := bad.Fail(t.Context(), failure); err != nil {
 		t.Fatal(err)
 	}
 	rec, err := s.Get(t.Context(), id)
-	if err != nil || rec.Video.State != video.Failed || rec.Video.Error.Code != video.CorruptMedia {
-		t.Fatalf("%+v, %v; want the failure", rec.Video, err)
+	if err != nil || rec.Subject.State != engine.Failed || rec.Subject.Error.Code != video.CorruptMedia {
+		t.Fatalf("%+v, %v; want the failure", rec.Subject, err)
 	}
 	if err := s.Flush(t.Context(), id); err != nil {
 		t.Fatal(err)
@@ -631,39 +636,12 @@ func TestRetryKeepsFinishedChunks(t *testing.T) {
 	if diff := cmp.Diff(want, out.take()); diff != "" {
 		t.Errorf("sent (-want +got):\n%s", diff)
 	}
-	if _, err := s.Retry(t.Context(), id); !errors.Is(err, videostore.ErrState) {
+	if _, err := s.Retry(t.Context(), id); !errors.Is(err, engine.ErrState) {
 		t.Errorf("retry of a video that is processing: %v, want ErrState", err)
 	}
 }
 
-func TestPlansKnownAreBounded(t *testing.T) {
-	t.Parallel()
-	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), azstore.Names{Tables: []string{videostore.VideosTable}}); err != nil {
-		t.Fatal(err)
-	}
-	id := video.NewID()
-	var ops []tablestore.Op
-	for g := range videostore.MaxPlans + 20 {
-		ops = append(ops, tablestore.Op{Kind: tablestore.OpUpsert, Entity: tablestore.Entity{
-			PartitionKey: string(id), RowKey: fmt.Sprintf("PLAN:%05d", g), Props: map[string]any{"Doc": fmt.Sprintf(`{"generation":%d}`, g)},
-		}})
-	}
-	if err := tablestore.New(a, videostore.VideosTable).SubmitAll(t.Context(), ops); err != nil {
-		t.Fatal(err)
-	}
-	s := videostore.New(a, &outgoing{})
-	for g := range ops {
-		if plan, err := s.Plan(t.Context(), id, g); err != nil || plan.Generation != g {
-			t.Fatalf("Plan(%d) = %+v, %v", g, plan, err)
-		}
-	}
-	if n := s.PlansKnown(); n != videostore.MaxPlans {
-		t.Errorf("%d plans are remembered, want %d", n, videostore.MaxPlans)
-	}
-}
-
-func claimOf(t *testing.T, s *videostore.Store, k workflow.Key) *videostore.Claim {
+func claimOf(t *testing.T, s *videostore.Store, k engine.Key) *videostore.Claim {
 	t.Helper()
 	c, err := s.Claim(t.Context(), k, "message "+k.ItemID(), "worker", time.Time{})
 	if err != nil {

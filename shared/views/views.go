@@ -38,7 +38,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/rowstream"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
-	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/engine"
 )
 
 // Table is the table's base name.
@@ -100,7 +100,7 @@ type Views struct {
 // After one lost reply the row's OpId says whether the view was counted. At a busy
 // row another writer may have replaced the OpId before the second try, so the row
 // also keeps the ids of its latest views (Q13).
-func (c *Counter) Count(ctx context.Context, id video.ID, now time.Time) error {
+func (c *Counter) Count(ctx context.Context, id engine.ID, now time.Time) error {
 	date := now.UTC().Format(dayFormat)
 	if err := c.openDay(ctx, date); err != nil {
 		return fmt.Errorf("counting a view of %s: %w", id, err)
@@ -127,7 +127,7 @@ func (c *Counter) Count(ctx context.Context, id video.ID, now time.Time) error {
 }
 
 // add swaps the row of one suffix for one that is greater by one.
-func (c *Counter) add(ctx context.Context, pk string, id video.ID, viewID string) error {
+func (c *Counter) add(ctx context.Context, pk string, id engine.ID, viewID string) error {
 	row, err := c.table.Get(ctx, pk, string(id))
 	if err = tablestore.IgnoreNotFound(err); err != nil {
 		return err
@@ -171,7 +171,7 @@ func countOf(row tablestore.Entity) (int64, error) { return row.Int64("Views"), 
 // Views returns the views of a video: one row range for the closed days, one for
 // the list of open days, and Shards point queries for each of these, of which
 // there are one or two.
-func (c *Counter) Views(ctx context.Context, id video.ID) (Views, error) {
+func (c *Counter) Views(ctx context.Context, id engine.ID) (Views, error) {
 	// The open days are listed first: one that is closed in between is found
 	// among the closed ones, and skipped below.
 	open, err := c.openDays(ctx)
@@ -207,7 +207,7 @@ func (c *Counter) Views(ctx context.Context, id video.ID) (Views, error) {
 }
 
 // closed reads row ALL and the newest days: the first rows of the partition.
-func (c *Counter) closed(ctx context.Context, id video.ID) (all int64, days []Day, err error) {
+func (c *Counter) closed(ctx context.Context, id engine.ID) (all int64, days []Day, err error) {
 	query := tablestore.Query{PartitionKey: videoKey(id), Class: tablestore.RowRange, Read: tablestore.Into(&days, readClosed)}
 	_, err = c.table.First(ctx, query, 1+daysShown)
 	if len(days) > 0 && days[0].Date == "" {
@@ -231,7 +231,7 @@ func readClosed(row tablestore.Entity) (Day, error) {
 	return day, nil
 }
 
-func (c *Counter) fanOut(ctx context.Context, date string, id video.ID) (sum int64, err error) {
+func (c *Counter) fanOut(ctx context.Context, date string, id engine.ID) (sum int64, err error) {
 	var counts [Shards]int64
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
@@ -259,7 +259,7 @@ func (c *Counter) fanOut(ctx context.Context, date string, id video.ID) (sum int
 }
 
 // Remove forgets the views of a video that is gone. Safe to repeat.
-func (c *Counter) Remove(ctx context.Context, id video.ID) error {
+func (c *Counter) Remove(ctx context.Context, id engine.ID) error {
 	days, err := c.openDays(ctx)
 	if err != nil {
 		return fmt.Errorf("forgetting views of %s: %w", id, err)
@@ -284,7 +284,7 @@ func (c *Counter) Remove(ctx context.Context, id video.ID) error {
 
 func shardKey(date string, n int) string { return date + "." + strconv.Itoa(n) }
 
-func videoKey(id video.ID) string { return "~" + string(id) }
+func videoKey(id engine.ID) string { return "~" + string(id) }
 
 // dayKey is the RowKey of a closed day: later days sort first.
 func dayKey(date time.Time) string { return dayPrefix + tablestore.InvertedTime(date) }
@@ -298,7 +298,7 @@ const closeAfter = time.Hour
 // suffixes of a day side by side, in the order of the ids, so it holds Shards
 // pages at a time however many videos were watched, and then asks for each of these as
 // a reader does. Safe to repeat, to be killed anywhere, and to run twice at once.
-func (c *Counter) RollUp(ctx context.Context, now time.Time, exists func(context.Context, video.ID) (bool, error)) error {
+func (c *Counter) RollUp(ctx context.Context, now time.Time, exists func(context.Context, engine.ID) (bool, error)) error {
 	days, err := c.openDays(ctx)
 	if err != nil {
 		return fmt.Errorf("rolling up views: %w", err)
@@ -318,7 +318,7 @@ func (c *Counter) RollUp(ctx context.Context, now time.Time, exists func(context
 // closeDay writes the sums, then removes what they were made of, then the day's
 // row. A worker that is killed in between leaves a day that is closed again: the videos
 // that have their sum are recognised by it.
-func (c *Counter) closeDay(ctx context.Context, day time.Time, exists func(context.Context, video.ID) (bool, error)) error {
+func (c *Counter) closeDay(ctx context.Context, day time.Time, exists func(context.Context, engine.ID) (bool, error)) error {
 	date := day.Format(dayFormat)
 	var watched rowstream.Union[int64]
 	for n := range Shards {
@@ -332,7 +332,7 @@ func (c *Counter) closeDay(ctx context.Context, day time.Time, exists func(conte
 			if err != nil {
 				return err
 			}
-			id := video.ID(row.Key)
+			id := engine.ID(row.Key)
 			views, err := c.fanOut(groupCtx, date, id)
 			if err != nil {
 				return err
@@ -352,7 +352,7 @@ func (c *Counter) closeDay(ctx context.Context, day time.Time, exists func(conte
 }
 
 // closeVideo adds a day to a video's sums, unless it is there already.
-func (c *Counter) closeVideo(ctx context.Context, id video.ID, day time.Time, views int64, exists func(context.Context, video.ID) (bool, error)) error {
+func (c *Counter) closeVideo(ctx context.Context, id engine.ID, day time.Time, views int64, exists func(context.Context, engine.ID) (bool, error)) error {
 	for {
 		if there, err := exists(ctx, id); err != nil || !there {
 			return err

@@ -16,7 +16,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/inject"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
-	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/engine"
 )
 
 func TestMain(m *testing.M) { azuritetest.Main(m) }
@@ -40,9 +40,9 @@ func open(t *testing.T) (c *Counter, faulty opener) {
 	}
 }
 
-func always(context.Context, video.ID) (bool, error) { return true, nil }
+func always(context.Context, engine.ID) (bool, error) { return true, nil }
 
-func (c *Counter) mustCount(t *testing.T, id video.ID, at time.Time, times int) {
+func (c *Counter) mustCount(t *testing.T, id engine.ID, at time.Time, times int) {
 	t.Helper()
 	for range times {
 		if err := c.Count(t.Context(), id, at); err != nil {
@@ -69,7 +69,7 @@ func (c *Counter) rows(t *testing.T) map[string]int64 {
 func TestEveryViewCounts(t *testing.T) {
 	t.Parallel()
 	c, _ := open(t)
-	id, other := video.NewID(), video.NewID()
+	id, other := engine.NewID(), engine.NewID()
 	const viewers, each = 8, 25
 	var wg sync.WaitGroup
 	for range viewers {
@@ -103,7 +103,7 @@ func TestEveryViewCounts(t *testing.T) {
 func TestLostReplyAtABusyRowCountsOnce(t *testing.T) {
 	t.Parallel()
 	others, faulty := open(t)
-	id := video.NewID()
+	id := engine.NewID()
 	others.mustCount(t, id, today, 60) // every suffix has a row
 	faults := &inject.Transport{Choose: inject.Once(inject.LostReply, 1, func(r *http.Request) bool { return r.Method == http.MethodPut })}
 	c := faulty(faults, azstore.Retry{Strategy: azstore.Fixed, MaxRetries: 3, Delay: 2 * time.Second})
@@ -138,7 +138,7 @@ func TestLostReplyCountsOnce(t *testing.T) {
 		return inject.None
 	}}
 	c := faulty(faults, azstore.Retry{Strategy: azstore.Fixed, MaxRetries: 3, Delay: 10 * time.Millisecond})
-	id := video.NewID()
+	id := engine.NewID()
 	c.mustCount(t, id, today, 10)
 	if got, err := c.Views(t.Context(), id); err != nil || got.Total != 10 {
 		t.Errorf("10 views are counted as %d, error %v", got.Total, err)
@@ -150,10 +150,10 @@ func TestLostReplyCountsOnce(t *testing.T) {
 
 // fill counts views of three videos on three days and returns what Of must say
 // once the first two days are closed, and now.
-func fill(t *testing.T, c *Counter) (ids []video.ID, want []Views) {
+func fill(t *testing.T, c *Counter) (ids []engine.ID, want []Views) {
 	t.Helper()
 	for i := range 3 {
-		id := video.NewID()
+		id := engine.NewID()
 		ids = append(ids, id)
 		var v Views
 		for ago := range 3 {
@@ -248,12 +248,12 @@ func TestNothingIsLeft(t *testing.T) {
 			}
 		}
 	}
-	asked := map[video.ID]int{}
+	asked := map[engine.ID]int{}
 	var mu sync.Mutex
-	gone, going := video.NewID(), video.NewID()
+	gone, going := engine.NewID(), engine.NewID()
 	c.mustCount(t, gone, today, 3)
 	c.mustCount(t, going, today, 3)
-	err := c.RollUp(t.Context(), today.AddDate(0, 0, 1), func(_ context.Context, id video.ID) (bool, error) {
+	err := c.RollUp(t.Context(), today.AddDate(0, 0, 1), func(_ context.Context, id engine.ID) (bool, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		asked[id]++
@@ -274,7 +274,7 @@ func TestNothingIsLeft(t *testing.T) {
 func TestNewestDaysFirst(t *testing.T) {
 	t.Parallel()
 	c, _ := open(t)
-	id := video.NewID()
+	id := engine.NewID()
 	for ago := range 40 {
 		c.mustCount(t, id, today.AddDate(0, 0, -ago), 1)
 	}

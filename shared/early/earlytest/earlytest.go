@@ -7,6 +7,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/early"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/testkit/partstest"
 	"github.com/cutroom/cutroom/shared/video"
@@ -45,11 +46,11 @@ func (s *Sending) Arrived() video.Video {
 			s.t.Fatal(err)
 		}
 		before := len(s.Sent)
-		for _, n := range sourceparts.First(rec.Video.Upload) {
+		for _, n := range sourceparts.First(rec.Subject.Upload) {
 			s.Part(n)
 		}
 		if len(s.Sent) == before {
-			return rec.Video
+			return rec.Subject
 		}
 	}
 }
@@ -59,7 +60,7 @@ func (s *Sending) Arrived() video.Video {
 func NeedsEarlyGates(t testing.TB) {
 	t.Helper()
 	for _, step := range workflow.Steps {
-		if step.Stage == workflow.Gate && !step.Early {
+		if step.Stage == engine.Gate && !step.Early {
 			t.Skipf("gate %s waits for the whole upload", step.Name)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"sync"
 
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/indexrows"
 	"github.com/cutroom/cutroom/shared/video"
 )
@@ -15,7 +16,7 @@ import (
 // for concurrent use.
 type Truth struct {
 	mu     sync.Mutex
-	videos map[video.ID]video.Video
+	videos map[engine.ID]video.Video
 }
 
 // Put writes a video.
@@ -23,27 +24,27 @@ func (t *Truth) Put(v video.Video) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.videos == nil {
-		t.videos = map[video.ID]video.Video{}
+		t.videos = map[engine.ID]video.Video{}
 	}
 	t.videos[v.ID] = v
 }
 
 // Gone deletes a video.
-func (t *Truth) Gone(id video.ID) {
+func (t *Truth) Gone(id engine.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.videos, id)
 }
 
 // Videos returns a copy of all.
-func (t *Truth) Videos() map[video.ID]video.Video {
+func (t *Truth) Videos() map[engine.ID]video.Video {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return maps.Clone(t.videos)
 }
 
 // Current is how an index reads the truth about one video.
-func (t *Truth) Current(id video.ID) indexrows.Current {
+func (t *Truth) Current(id engine.ID) indexrows.Current {
 	return func(context.Context) (video.Video, bool, error) {
 		t.mu.Lock()
 		defer t.mu.Unlock()

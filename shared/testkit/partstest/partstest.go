@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -14,7 +15,7 @@ import (
 // Sending is one upload. It belongs to the goroutine of its test, which ends with the
 // first error.
 type Sending struct {
-	ID      video.ID
+	ID      engine.ID
 	Layout  sourceparts.Layout
 	Content []byte       // of the whole file
 	Sent    map[int]bool // by number of the part
@@ -30,25 +31,25 @@ func Layout(content []byte, parts int) sourceparts.Layout {
 }
 
 // Upload is what META has of an upload with that layout.
-func Upload(l sourceparts.Layout) *video.Upload {
-	return &video.Upload{Bytes: l.Bytes, PartBytes: l.PartBytes, Epoch: l.Epoch}
+func Upload(l sourceparts.Layout) *engine.Upload {
+	return &engine.Upload{Bytes: l.Bytes, PartBytes: l.PartBytes, Epoch: l.Epoch}
 }
 
 // New returns the upload of a video that exists and has that layout (Upload).
-func New(t testing.TB, videos *videostore.Store, blobs *blobstore.Store, id video.ID, l sourceparts.Layout, content []byte) *Sending {
+func New(t testing.TB, videos *videostore.Store, blobs *blobstore.Store, id engine.ID, l sourceparts.Layout, content []byte) *Sending {
 	return &Sending{ID: id, Layout: l, Content: content, Sent: map[int]bool{}, t: t, videos: videos, blobs: blobs}
 }
 
 // Begin fixes how a file is cut into parts for a video that waits for it, as the first
 // request of an upload does.
-func Begin(t testing.TB, videos *videostore.Store, blobs *blobstore.Store, id video.ID, path string) *Sending {
+func Begin(t testing.TB, videos *videostore.Store, blobs *blobstore.Store, id engine.ID, path string) *Sending {
 	t.Helper()
 	content, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := sourceparts.Layout{Bytes: int64(len(content)), PartBytes: sourceparts.PartBytes, Epoch: "e"}
-	_, err = videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
+	_, err = videos.Change(t.Context(), id, "", func(v *video.Video) ([]engine.OutboxMessage, error) {
 		v.Upload = Upload(l)
 		return nil, nil
 	})

@@ -19,6 +19,7 @@ import (
 	"github.com/jellydator/ttlcache/v3"
 
 	"github.com/cutroom/cutroom/shared/apikeys"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/webrole/internal/recent"
 )
@@ -44,8 +45,8 @@ type Identity struct {
 	SignedIn bool // in a browser, which can sign out
 	SignsIn  bool // or could: where the request came in, people can
 
-	Plays video.ID // the only video that it may play, with a token of Links
-	Until int64    // when that token ends, Unix seconds
+	Plays engine.ID // the only video that it may play, with a token of Links
+	Until int64     // when that token ends, Unix seconds
 }
 
 // BuiltIn is every caller on loopback without configuration, and the holder of the token.

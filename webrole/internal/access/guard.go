@@ -13,6 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/cutroom/cutroom/shared/audit"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/middleware"
@@ -41,7 +42,7 @@ func Identify(a Authenticator, links Links) gin.HandlerFunc {
 		_, shows := tokenOf(r)
 		switch {
 		case errors.Is(err, ErrUnknown) && shows:
-			err = videostore.ErrNotFound // spoilt, over, or of another video: as if there were none
+			err = engine.ErrNotFound // spoilt, over, or of another video: as if there were none
 		case errors.Is(err, ErrUnknown) && people && r.Method == http.MethodGet &&
 			r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") != "iframe":
 			c.Redirect(http.StatusFound, SignInPath+"?next="+url.QueryEscape(r.URL.RequestURI()))
@@ -104,29 +105,29 @@ func check(c *gin.Context, videos *videostore.Store, do Action) error {
 	caller := IdentityOf(ctx)
 	var rec videostore.Record
 	if do == See || do == Clip || do == Change || do == Remove && !caller.is(Operator) {
-		id, err := video.ParseID(c.Param("id"))
+		id, err := engine.ParseID(c.Param("id"))
 		if err == nil {
 			rec, err = videos.Get(ctx, id)
 		}
 		if err == nil {
-			err = MaySee(ctx, rec.Video)
+			err = MaySee(ctx, rec.Subject)
 		}
 		if err != nil {
 			return err
 		}
 		c.Set(videoKey, rec)
 	}
-	if !May(caller, do, rec.Video) {
+	if !May(caller, do, rec.Subject) {
 		return Refused(c)
 	}
 	return nil
 }
 
-// MaySee returns videostore.ErrNotFound when the requester may not see v: strangers cannot
+// MaySee returns engine.ErrNotFound when the requester may not see v: strangers cannot
 // tell a private video from none, and a video that is being deleted is not there for anyone.
 func MaySee(ctx context.Context, v video.Video) error {
 	if !May(IdentityOf(ctx), See, v) {
-		return videostore.ErrNotFound
+		return engine.ErrNotFound
 	}
 	return nil
 }

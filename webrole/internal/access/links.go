@@ -11,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -63,7 +64,7 @@ func (l Links) identify(c *gin.Context) (caller Identity, ok bool) {
 	if err != nil || id == "" {
 		return Identity{}, false
 	}
-	return Identity{Role: Viewer, Plays: video.ID(id), Until: claims.ExpiresAt.Unix()}, true
+	return Identity{Role: Viewer, Plays: engine.ID(id), Until: claims.ExpiresAt.Unix()}, true
 }
 
 type tokenKey struct{}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -52,7 +53,7 @@ func TestUnknownAllowsTheLeast(t *testing.T) {
 			t.Errorf("an unknown %s is never refused", name)
 		}
 	}
-	v := video.Video{ID: video.NewID(), State: video.Ready, Visibility: "of a later release"}
+	v := video.Video{Meta: engine.Meta{ID: engine.NewID(), State: engine.Ready}, Visibility: "of a later release"}
 	if base := (Links{Keys: []jwt.VerificationKey{[]byte{1}}, Life: time.Hour}).Base(v); !strings.Contains(base, tokenMark) {
 		t.Errorf("a video of unknown visibility plays without a token: %s", base)
 	}
@@ -70,7 +71,7 @@ func fields(in *input) (found []reflect.Value) {
 	for _, whole := range []reflect.Value{reflect.ValueOf(&in.who).Elem(), reflect.ValueOf(&in.v).Elem()} {
 		for i := range whole.NumField() {
 			f := whole.Field(i)
-			if f.Kind() == reflect.String && f.Type() != reflect.TypeFor[string]() && f.Type() != reflect.TypeFor[video.ID]() {
+			if f.Kind() == reflect.String && f.Type() != reflect.TypeFor[string]() && f.Type() != reflect.TypeFor[engine.ID]() {
 				found = append(found, f)
 			}
 		}
@@ -82,11 +83,11 @@ func fields(in *input) (found []reflect.Value) {
 // who shows a token.
 func combinations(t *testing.T, known map[string][]string) []input {
 	t.Helper()
-	id := video.NewID()
+	id := engine.NewID()
 	all := []input{
-		{Identity{Owner: "studio"}, video.Video{ID: id, Owner: "studio"}},
-		{Identity{Owner: "studio"}, video.Video{ID: id, Owner: "else"}},
-		{Identity{Plays: id}, video.Video{ID: id, Owner: "else"}},
+		{Identity{Owner: "studio"}, video.Video{Meta: engine.Meta{ID: id, Owner: "studio"}}},
+		{Identity{Owner: "studio"}, video.Video{Meta: engine.Meta{ID: id, Owner: "else"}}},
+		{Identity{Plays: id}, video.Video{Meta: engine.Meta{ID: id, Owner: "else"}}},
 	}
 	for i := range fields(&all[0]) {
 		name := fields(&all[0])[i].Type().Name()

@@ -20,6 +20,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azq/azqops"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/video"
@@ -597,7 +598,7 @@ type Facet = searchindex.Facet
 type Facets = searchindex.Facets
 
 // Failure defines model for Failure.
-type Failure = video.Failure
+type Failure = engine.Failure
 
 // ImportReport defines model for ImportReport.
 type ImportReport struct {
@@ -851,7 +852,7 @@ type PoisonList struct {
 }
 
 // Priority Chooses the encode queue (Q5).
-type Priority = video.Priority
+type Priority = engine.Priority
 
 // Problem RFC 9457.
 type Problem struct {
@@ -1089,7 +1090,7 @@ type SeekRequest struct {
 type Sex = registrations.Sex
 
 // State defines model for State.
-type State = video.State
+type State = engine.State
 
 // Step defines model for Step.
 type Step struct {
@@ -1307,7 +1308,7 @@ type Generation = int
 // ID 26 characters, random.
 //
 // Example: mfrggzdfmztwq2lknnwg23tpoa
-type ID = video.ID
+type ID = engine.ID
 
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string

@@ -19,7 +19,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore"
-	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/webrole/internal/api"
@@ -59,7 +59,7 @@ type Parts struct {
 // Board is safe for concurrent use.
 type Board struct {
 	parts    Parts
-	titles   *ttlcache.Cache[video.ID, string]
+	titles   *ttlcache.Cache[engine.ID, string]
 	budget   *rate.Limiter // outlives readers: opening the board again and again gets no more
 	requests atomic.Int64
 	watchers atomic.Int64
@@ -72,7 +72,7 @@ type Board struct {
 
 // New returns a board without watchers.
 func New(parts Parts) *Board {
-	b := &Board{parts: parts, titles: recent.NewMemory[video.ID, string](maxTitles, titleLife), budget: rate.NewLimiter(Budget, burst)}
+	b := &Board{parts: parts, titles: recent.NewMemory[engine.ID, string](maxTitles, titleLife), budget: rate.NewLimiter(Budget, burst)}
 	b.ctx, b.close = context.WithCancel(azstore.WithoutRetry(context.Background()))
 	return b
 }

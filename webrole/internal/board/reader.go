@@ -14,8 +14,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
-	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
@@ -55,7 +54,7 @@ type reader struct {
 	poison     []api.Poison
 
 	workersAt, poisonAt time.Time // when they were asked for; zero before
-	missedTitles        []video.ID
+	missedTitles        []engine.ID
 	trouble             string
 
 	samples   []api.BoardSample // of the plots
@@ -228,10 +227,10 @@ func (r *reader) askPoison(ctx context.Context) error {
 	return nil
 }
 
-func (r *reader) askTitle(ctx context.Context, id video.ID) error {
+func (r *reader) askTitle(ctx context.Context, id engine.ID) error {
 	rec, err := r.board.parts.Videos.Get(ctx, id)
-	if err == nil || errors.Is(err, videostore.ErrNotFound) || errors.Is(err, tablestore.ErrUnreadable) {
-		r.board.titles.Set(id, rec.Video.Title, ttlcache.DefaultTTL) // empty when it is gone
+	if err == nil || errors.Is(err, engine.ErrNotFound) || errors.Is(err, tablestore.ErrUnreadable) {
+		r.board.titles.Set(id, rec.Subject.Title, ttlcache.DefaultTTL) // empty when it is gone
 		return nil
 	}
 	return err

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azq"
-	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/api"
@@ -130,8 +130,8 @@ func messageOf(p azq.Peeked) api.BoardMessage {
 
 // rowOf returns the key and the index of an item's row; nothing for a step without rows.
 func rowOf(item string) (row string, index *int) {
-	key, err := workflow.ParseItemID(item)
-	if err != nil || !key.Declared().HasRows() {
+	key, err := workflow.Declaration.ParseItemID(item)
+	if err != nil || !workflow.Declaration.StepOf(key).HasRows() {
 		return "", nil
 	}
 	return key.RowKey(), &key.Index
@@ -175,29 +175,29 @@ func (r *reader) videos(s api.BoardEvent) []api.BoardVideo {
 	for _, id := range videosOf(s) {
 		if title := r.board.titles.Get(id); title != nil {
 			known = append(known, api.BoardVideo{Id: string(id), Title: title.Value()})
-		} else if _, err := video.ParseID(string(id)); err == nil {
+		} else if _, err := engine.ParseID(string(id)); err == nil {
 			r.missedTitles = append(r.missedTitles, id)
 		}
 	}
 	return known
 }
 
-func videosOf(s api.BoardEvent) []video.ID {
-	seen := map[video.ID]bool{}
+func videosOf(s api.BoardEvent) []engine.ID {
+	seen := map[engine.ID]bool{}
 	for _, q := range s.Queues {
 		for _, l := range q.Lanes {
 			for _, m := range l.Messages {
-				seen[video.ID(m.Video)] = true
+				seen[engine.ID(m.Video)] = true
 			}
 		}
 	}
 	for _, w := range s.Workers {
 		for _, t := range w.Tasks {
-			seen[video.ID(t.Video)] = true
+			seen[engine.ID(t.Video)] = true
 		}
 	}
 	for _, p := range s.Poison {
-		seen[video.ID(p.Subject)] = true
+		seen[engine.ID(p.Subject)] = true
 	}
 	return slices.Sorted(maps.Keys(seen))
 }

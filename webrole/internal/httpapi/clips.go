@@ -12,6 +12,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -22,7 +23,7 @@ import (
 
 // CreateClip implements POST /videos/{id}/clips.
 func (s *Server) CreateClip(c *gin.Context, id api.ID) {
-	s.replyClip(c, http.StatusAccepted, func(ctx context.Context) (none videostore.Step, _ error) {
+	s.replyClip(c, http.StatusAccepted, func(ctx context.Context) (none engine.Run, _ error) {
 		body, err := readJSON[api.NewClip](s, c)
 		if err != nil {
 			return none, err
@@ -47,7 +48,7 @@ const (
 // CreateFinishClip implements POST /events/{event}/registrations/{bib}/clips:
 // find your own finish by your bib (T7).
 func (s *Server) CreateFinishClip(c *gin.Context, event api.Event, bib api.BibInPath) {
-	s.replyClip(c, http.StatusAccepted, func(ctx context.Context) (none videostore.Step, _ error) {
+	s.replyClip(c, http.StatusAccepted, func(ctx context.Context) (none engine.Run, _ error) {
 		body, err := readJSON[api.NewFinishClip](s, c)
 		if err != nil {
 			return none, err
@@ -82,28 +83,28 @@ func (s *Server) finish(ctx context.Context, event registrations.Event, bib int,
 		if wanted != "" && wanted != m.VideoId {
 			continue
 		}
-		footage, err = s.Videos.Footage(ctx, video.ID(m.VideoId))
+		footage, err = s.Videos.Footage(ctx, engine.ID(m.VideoId))
 		if err == nil && m.AtSeconds < footage.Seconds() {
 			return footage, m.AtSeconds, nil
 		}
-		if err != nil && !errors.Is(err, videostore.ErrNotFound) { // deleted this instant
+		if err != nil && !errors.Is(err, engine.ErrNotFound) { // deleted this instant
 			return footage, 0, err
 		}
 	}
 	return footage, 0, problem.New(problem.MomentNotFound, "No video shows this runner's finish.")
 }
 
-func (s *Server) requestClip(ctx context.Context, footage videostore.Footage, start, length float64) (videostore.Step, error) {
+func (s *Server) requestClip(ctx context.Context, footage videostore.Footage, start, length float64) (engine.Run, error) {
 	key, err := footage.Clip(start, length)
 	if err != nil {
-		return videostore.Step{}, err
+		return engine.Run{}, err
 	}
 	return s.Videos.RequestClip(ctx, key, access.IdentityOf(ctx).Owner)
 }
 
 // GetClip implements GET /videos/{id}/clips/{clip}.
 func (s *Server) GetClip(c *gin.Context, id api.ID, name api.ClipID) {
-	s.replyClip(c, http.StatusOK, func(ctx context.Context) (none videostore.Step, _ error) {
+	s.replyClip(c, http.StatusOK, func(ctx context.Context) (none engine.Run, _ error) {
 		key, err := videostore.ParseClipID(id, name)
 		if err != nil {
 			return none, err
@@ -112,7 +113,7 @@ func (s *Server) GetClip(c *gin.Context, id api.ID, name api.ClipID) {
 	})
 }
 
-func (s *Server) replyClip(c *gin.Context, status int, find func(context.Context) (videostore.Step, error)) {
+func (s *Server) replyClip(c *gin.Context, status int, find func(context.Context) (engine.Run, error)) {
 	handle(c, status, func(ctx context.Context) (out api.Clip, _ error) {
 		clip, err := find(ctx)
 		if err != nil {
@@ -147,8 +148,8 @@ func (s *Server) ListClips(c *gin.Context, id api.ID, params api.ListClipsParams
 }
 
 // stateOf is the state of a step that a user asked for, in the words of the API.
-func stateOf(step videostore.Step) string {
-	if step.State == videostore.StepDone {
+func stateOf(step engine.Run) string {
+	if step.State == engine.RunDone {
 		return "ready"
 	}
 	return string(step.State)
@@ -156,7 +157,7 @@ func stateOf(step videostore.Step) string {
 
 // publicClip is a clip as the API shows it. Its times are those of its frames,
 // by the plan of its generation, which is remembered.
-func (s *Server) publicClip(ctx context.Context, clip videostore.Step) (api.Clip, error) {
+func (s *Server) publicClip(ctx context.Context, clip engine.Run) (api.Clip, error) {
 	plan, err := s.Videos.Plan(ctx, clip.Key.ID, clip.Key.Generation)
 	if err != nil {
 		return api.Clip{}, err
@@ -164,10 +165,10 @@ func (s *Server) publicClip(ctx context.Context, clip videostore.Step) (api.Clip
 	id, name := clip.Key.ID, clip.Key.Name()
 	out := api.Clip{
 		Id: name, VideoId: string(id), State: api.ClipState(stateOf(clip)), CreatedAt: clip.CreatedAt, Error: stepFailure(clip),
-		StartSeconds: plan.FPS.Seconds(int64(clip.Key.Index)), DurationSeconds: plan.FPS.Seconds(int64(clip.Key.Frames)),
+		StartSeconds: plan.FPS.Seconds(int64(clip.Key.Index)), DurationSeconds: plan.FPS.Seconds(int64(clip.Key.Length)),
 	}
 	out.Links.Self = pathOf(id) + "/clips/" + name
-	if clip.State == videostore.StepDone {
+	if clip.State == engine.RunDone {
 		out.Links.Media = new("/v/" + string(id) + "/clips/" + name + ".mp4")
 	}
 	return out, nil
@@ -189,7 +190,7 @@ func (s *Server) CreateCaptions(c *gin.Context, id api.ID, language api.Language
 		if err != nil {
 			return out, fmt.Errorf("read body: %w", err)
 		}
-		input := video.CaptionsBlob(key.ID, key.Language, hashOf(file))
+		input := video.CaptionsBlob(key.ID, key.Variant, hashOf(file))
 		// Written anew even when it is there: the janitor spares what is young.
 		_, err = s.Blobs.Put(ctx, video.SourcesContainer, input, file, blobstore.Options{ContentType: "text/plain"})
 		if err != nil {
@@ -216,7 +217,7 @@ func (s *Server) GetCaptions(c *gin.Context, id api.ID, language api.Language) {
 	c.Data(http.StatusOK, "text/vtt; charset=utf-8", file)
 }
 
-func (s *Server) captionsFile(ctx context.Context, id video.ID, language string) ([]byte, error) {
+func (s *Server) captionsFile(ctx context.Context, id engine.ID, language string) ([]byte, error) {
 	key, err := videostore.CaptionsKey(id, language)
 	if err != nil {
 		return nil, err
@@ -225,11 +226,11 @@ func (s *Server) captionsFile(ctx context.Context, id video.ID, language string)
 	if err != nil {
 		return nil, err
 	}
-	out, err := videostore.OutputOf[video.CaptionsOutput](captions)
+	out, err := engine.OutputOf[video.CaptionsOutput](captions)
 	switch {
 	case err != nil:
 		return nil, err
-	case out == nil && captions.State == videostore.StepFailed:
+	case out == nil && captions.State == engine.RunFailed:
 		return nil, problem.New(problem.Code{Name: string(captions.Error.Code), Status: http.StatusConflict}, "%s", captions.Error.Detail)
 	case out == nil:
 		return nil, problem.New(problem.CaptionsNotReady, "The captions are being made.").After(1)
@@ -258,19 +259,19 @@ func (s *Server) ListCaptions(c *gin.Context, id api.ID) {
 func (s *Server) DeleteCaptions(c *gin.Context, id api.ID, language api.Language) {
 	key, err := videostore.CaptionsKey(id, language)
 	if err == nil {
-		err = s.Videos.DropRequest(c.Request.Context(), videostore.Step{Key: key})
+		err = s.Videos.DropRequest(c.Request.Context(), engine.Run{Key: key})
 	}
 	reply(c, http.StatusNoContent, nil, err)
 }
 
-func publicCaptions(captions videostore.Step) (api.Captions, error) {
-	id, language := captions.Key.ID, captions.Key.Language
+func publicCaptions(captions engine.Run) (api.Captions, error) {
+	id, language := captions.Key.ID, captions.Key.Variant
 	out := api.Captions{
 		Language: language, Name: videostore.LanguageName(language), VideoId: string(id),
 		State: api.CaptionsState(stateOf(captions)), CreatedAt: captions.CreatedAt, Error: stepFailure(captions),
 	}
 	out.Links.Self = pathOf(id) + "/captions/" + language
-	made, err := videostore.OutputOf[video.CaptionsOutput](captions)
+	made, err := engine.OutputOf[video.CaptionsOutput](captions)
 	if made != nil {
 		out.Cues, out.LeftOut, out.Links.Media = &made.Cues, &made.LeftOut, new("/v/"+string(id)+"/captions/"+language+".vtt")
 		out.Charset = api.Some(made.Charset)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
@@ -12,7 +13,7 @@ import (
 )
 
 func (s *Server) publicVideo(rec videostore.Record, progress videostore.Progress) api.Video {
-	v := rec.Video
+	v := rec.Subject
 	out := api.Video{
 		Id: string(v.ID), Title: v.Title, Description: v.Description,
 		Actors: list(v.Actors), Directors: list(v.Directors), Tags: list(v.Tags),
@@ -37,7 +38,7 @@ func (s *Server) links(v video.Video) api.Links {
 	self := pathOf(v.ID)
 	play := s.Links.Base(v)
 	l := api.Links{Self: self, Steps: self + "/steps", Watch: "/watch/" + string(v.ID), Captions: new(self + "/captions")}
-	if v.State == video.AwaitingUpload {
+	if v.State == engine.AwaitingUpload {
 		l.Content, l.Upload = new(self+"/content"), new(self+"/upload")
 	}
 	if v.Playable {
@@ -68,8 +69,8 @@ func made(v video.Video, base string) (all []api.Made) {
 	return all
 }
 
-func stepFailure(s videostore.Step) *video.Failure {
-	if s.State != videostore.StepFailed {
+func stepFailure(s engine.Run) *engine.Failure {
+	if s.State != engine.RunFailed {
 		return nil
 	}
 	return s.Error

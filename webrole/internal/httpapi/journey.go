@@ -12,6 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/price"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -23,7 +24,7 @@ import (
 
 // stepRun is one run of a step: one that has a row, or one that the plan promises.
 type stepRun struct {
-	videostore.Step
+	engine.Run
 	planned bool      // no message asks for it yet
 	since   time.Time // since when it waits; zero when it does not, or it is unknown
 
@@ -35,42 +36,42 @@ type stepRun struct {
 // order of the work: those that have a row, and those that are promised and have none
 // yet.
 func stepRunsOf(view videostore.View) (runs []stepRun) {
-	generation := view.Video.Generation
+	generation := view.Subject.Generation
 	has := maps.Clone(view.LeftOut)
-	for _, s := range view.Steps {
-		if step, known := workflow.Find(s.Key.Step); s.Key.Generation == generation && (step.Shown() || !known) {
+	for _, s := range view.Runs {
+		if step, known := workflow.Declaration.Find(s.Key.Step); s.Key.Generation == generation && (step.Shown() || !known) {
 			has[s.Key] = true
 			s.Output = nil // large, and not for the timeline
-			run := stepRun{Step: s}
-			if s.State == videostore.StepQueued {
+			run := stepRun{Run: s}
+			if s.State == engine.RunQueued {
 				run.since = s.QueuedAt
 			}
 			runs = append(runs, run)
 		}
 	}
-	expected := []workflow.Promise{{Step: workflow.OnlyStepIn(workflow.First), Items: 1}}
-	if plan, found := view.Plans[generation]; found && view.Video.State != video.Deleting {
-		for _, stage := range []workflow.Stage{workflow.Gate, workflow.Part, workflow.AfterReady} {
-			expected = append(expected, workflow.Promises(plan, stage)...)
+	expected := []engine.Promised{{Step: workflow.Declaration.Only(engine.First), Items: 1}}
+	if plan, found := view.Plans[generation]; found && view.Subject.State != engine.Deleting {
+		for _, stage := range []engine.Stage{engine.Gate, engine.Part, engine.AfterReady} {
+			expected = append(expected, workflow.Declaration.Promised(plan.Plan, stage)...)
 		}
 	}
 	for _, p := range expected {
 		for i := range p.Items {
-			key := workflow.Key{ID: view.Video.ID, Generation: generation, Step: p.Step.Name, Index: i}
+			key := engine.Key{ID: view.Subject.ID, Generation: generation, Step: p.Step.Name, Index: i}
 			if has[key] {
 				continue
 			}
-			if asked, since := view.RequestMissing(key); asked || p.Step.Stage != workflow.First {
-				runs = append(runs, stepRun{Step: videostore.Step{Key: key, State: videostore.StepQueued}, planned: !asked, since: since})
+			if asked, since := view.RequestMissing(key); asked || p.Step.Stage != engine.First {
+				runs = append(runs, stepRun{Run: engine.Run{Key: key, State: engine.RunQueued}, planned: !asked, since: since})
 			}
 		}
 	}
 	for i := range runs {
-		step, _ := workflow.Find(runs[i].Key.Step)
-		runs[i].from, runs[i].to, runs[i].pictures = step.Span(view.Plans[generation], runs[i].Key.Index)
+		step, _ := workflow.Declaration.Find(runs[i].Key.Step)
+		runs[i].from, runs[i].to, runs[i].pictures = workflow.Span(step, view.Plans[generation], runs[i].Key.Index)
 	}
 	slices.SortStableFunc(runs, func(a, b stepRun) int {
-		return cmp.Or(workflow.Order(a.Key.Step)-workflow.Order(b.Key.Step), a.Key.Index-b.Key.Index)
+		return cmp.Or(workflow.Declaration.Order(a.Key.Step)-workflow.Declaration.Order(b.Key.Step), a.Key.Index-b.Key.Index)
 	})
 	return runs
 }
@@ -140,7 +141,7 @@ func journey(v video.Video, runs []stepRun, now time.Time, shown disclosed) api.
 	return out
 }
 
-func attempt(a videostore.Attempt, shown disclosed) api.Attempt {
+func attempt(a engine.Attempt, shown disclosed) api.Attempt {
 	return api.Attempt{
 		Number: a.Number, Worker: shown.worker(a.Worker), QueuedAt: api.Some(a.Queued), StartedAt: a.Started,
 		EndedAt: api.Some(a.Ended), Outcome: api.AttemptOutcome(a.Outcome), Error: api.Some(shown.reason(a.Error)),
@@ -155,12 +156,12 @@ func (s *Server) GetCost(c *gin.Context, _ api.ID) {
 
 func costOf(generation int, runs []stepRun, prices price.Table) api.Cost {
 	out := api.Cost{Generation: generation, Requests: []api.RequestCost{}, Steps: []api.StepCost{}}
-	var all videostore.Usage
+	var all engine.Usage
 	for _, r := range runs {
 		spent, notCounted := r.TotalUsage()
 		all.Add(spent)
 		ended := r.Attempts
-		if r.State == videostore.StepRunning {
+		if r.State == engine.RunRunning {
 			ended--
 			out.AttemptsRunning++
 		}
@@ -182,7 +183,7 @@ func costOf(generation int, runs []stepRun, prices price.Table) api.Cost {
 }
 
 // addStep adds a run to its step's line. Runs come in the order of the steps.
-func addStep(steps []api.StepCost, name string, counted int, spent videostore.Usage, prices price.Table) []api.StepCost {
+func addStep(steps []api.StepCost, name string, counted int, spent engine.Usage, prices price.Table) []api.StepCost {
 	if len(steps) == 0 || steps[len(steps)-1].Step != name {
 		steps = append(steps, api.StepCost{Step: name})
 	}
@@ -210,19 +211,19 @@ const (
 	snapshotLife = time.Second
 )
 
-func newSnapshots(videos *videostore.Store) *recent.Cache[video.ID, snapshot] {
-	return recent.New(maxSnapshots, func(ctx context.Context, id video.ID) (snapshot, error) {
+func newSnapshots(videos *videostore.Store) *recent.Cache[engine.ID, snapshot] {
+	return recent.New(maxSnapshots, func(ctx context.Context, id engine.ID) (snapshot, error) {
 		view, err := videos.ReadSnapshot(ctx, id)
 		if err != nil {
 			return snapshot{}, err
 		}
-		return snapshot{etag: view.ETag, progress: view.Progress(), runs: stepRunsOf(view)}, nil
+		return snapshot{etag: view.ETag, progress: videostore.ProgressOf(view), runs: stepRunsOf(view)}, nil
 	})
 }
 
 // snapshot reads all rows of a video, or shares what others have just read.
 func (s *Server) snapshot(ctx context.Context, rec videostore.Record) (snapshot, error) {
-	return s.snapshots.Get(ctx, rec.Video.ID, func(known snapshot, age time.Duration) bool {
+	return s.snapshots.Get(ctx, rec.Subject.ID, func(known snapshot, age time.Duration) bool {
 		return known.etag == rec.ETag && age < snapshotLife
 	})
 }
@@ -230,7 +231,7 @@ func (s *Server) snapshot(ctx context.Context, rec videostore.Record) (snapshot,
 func (s *Server) videoNow(c *gin.Context) (video.Video, snapshot, error) {
 	rec := access.Video(c)
 	now, err := s.snapshot(c.Request.Context(), rec)
-	return rec.Video, now, err
+	return rec.Subject, now, err
 }
 
 // disclosed is what a requester is shown of the work on a video: operators the whole of
@@ -246,7 +247,7 @@ func disclosedTo(c *gin.Context, v video.Video) disclosed {
 // retrying stands for an error that the requester is not shown.
 const retrying = "retrying"
 
-// failure is the text of a video.Failure, which is written for the uploader.
+// failure is the text of a engine.Failure, which is written for the uploader.
 var failure = regexp.MustCompile(`^[a-z]+(_[a-z]+)+: `)
 
 func (d disclosed) reason(text string) string {

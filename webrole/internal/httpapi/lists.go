@@ -11,6 +11,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -31,7 +32,7 @@ func (s *Server) ListVideos(c *gin.Context, params api.ListVideosParams) {
 	})
 }
 
-func (s *Server) idsListed(c *gin.Context, params api.ListVideosParams) (ids []video.ID, next string, err error) {
+func (s *Server) idsListed(c *gin.Context, params api.ListVideosParams) (ids []engine.ID, next string, err error) {
 	ctx := c.Request.Context()
 	limit, token := params.Limit, params.PageToken
 	own := params.Owner != ""
@@ -75,7 +76,7 @@ const hydrateAtOnce = 8
 
 // hydrate reads the videos of a page, one point read each, and leaves out those that are
 // not shown.
-func (s *Server) hydrate(ctx context.Context, ids []video.ID, own bool) ([]api.Video, error) {
+func (s *Server) hydrate(ctx context.Context, ids []engine.ID, own bool) ([]api.Video, error) {
 	found := make([]api.Video, len(ids))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(hydrateAtOnce)
@@ -83,7 +84,7 @@ func (s *Server) hydrate(ctx context.Context, ids []video.ID, own bool) ([]api.V
 		group.Go(func() error {
 			rec, err := s.shown(ctx, id, own)
 			if rec != nil {
-				progress, _ := rec.Progress()
+				progress, _ := videostore.QuickProgress(rec.Subject)
 				found[i] = s.publicVideo(*rec, progress)
 			}
 			return err
@@ -96,14 +97,14 @@ func (s *Server) hydrate(ctx context.Context, ids []video.ID, own bool) ([]api.V
 // shown reads a video that an index names. The index follows the truth a moment later, so
 // it is nil when it is gone, is being deleted or, unless the list is the requester's own,
 // is not public any more.
-func (s *Server) shown(ctx context.Context, id video.ID, own bool) (*videostore.Record, error) {
+func (s *Server) shown(ctx context.Context, id engine.ID, own bool) (*videostore.Record, error) {
 	rec, err := s.Videos.Get(ctx, id)
 	switch {
-	case errors.Is(err, videostore.ErrNotFound), errors.Is(err, tablestore.ErrUnreadable):
+	case errors.Is(err, engine.ErrNotFound), errors.Is(err, tablestore.ErrUnreadable):
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case access.MaySee(ctx, rec.Video) != nil, !own && rec.Video.Visibility != video.Public:
+	case access.MaySee(ctx, rec.Subject) != nil, !own && rec.Subject.Visibility != video.Public:
 		return nil, nil
 	}
 	return &rec, nil

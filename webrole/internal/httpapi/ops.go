@@ -10,8 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/cutroom/cutroom/shared/apikeys"
-	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/visible"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -57,13 +56,13 @@ func (s *Server) redrive(ctx context.Context, poisonID string) error {
 	if err != nil {
 		return err
 	}
-	step, _ := workflow.Find(p.Kind)
-	if id, err := video.ParseID(p.Subject); err == nil && step.HasRows() && !step.IsOptional() {
+	step, _ := workflow.Declaration.Find(p.Kind)
+	if id, err := engine.ParseID(p.Subject); err == nil && step.HasRows() && !step.IsOptional() {
 		rec, err := s.Videos.Get(ctx, id)
-		if err != nil && !errors.Is(err, videostore.ErrNotFound) {
+		if err != nil && !errors.Is(err, engine.ErrNotFound) {
 			return err
 		}
-		if err == nil && rec.Video.State == video.Failed {
+		if err == nil && rec.Subject.State == engine.Failed {
 			if _, err := s.Videos.Retry(ctx, id); err != nil {
 				return err
 			}
@@ -84,7 +83,7 @@ func (s *Server) ListUnreadable(c *gin.Context, params api.ListUnreadableParams)
 func (s *Server) DeleteUnreadable(c *gin.Context, rowID string) {
 	ctx := c.Request.Context()
 	row, err := s.Unreadable.Get(ctx, rowID)
-	if id, isVideo := videostore.VideoOfMeta(row); err == nil && isVideo {
+	if id, isVideo := workflow.Declaration.SubjectOfMeta(row); err == nil && isVideo {
 		_, err = s.Videos.Delete(ctx, id, "")
 	} else if err == nil {
 		err = s.Unreadable.Delete(ctx, row)

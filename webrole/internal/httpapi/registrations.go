@@ -11,8 +11,8 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/charset"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/registrations"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/middleware"
@@ -70,7 +70,7 @@ func (s *Server) withMoments(ctx context.Context, event registrations.Event, run
 		return nil, err
 	}
 	items := make([]api.Registration, len(runners))
-	shown := map[video.ID]*videostore.Record{} // nil: not to be shown
+	shown := map[engine.ID]*videostore.Record{} // nil: not to be shown
 	for i, r := range runners {
 		items[i] = api.Registration{
 			Bib: r.Bib, Name: r.Name, Sex: r.Sex, Age: r.Age, FinishedAt: api.Some(r.FinishedAt),
@@ -86,7 +86,7 @@ func (s *Server) withMoments(ctx context.Context, event registrations.Event, run
 			}
 			if rec != nil {
 				items[i].Moments = append(items[i].Moments, api.Moment{
-					VideoId: string(m.VideoID), Title: rec.Video.Title, AtSeconds: m.At.Seconds(),
+					VideoId: string(m.VideoID), Title: rec.Subject.Title, AtSeconds: m.At.Seconds(),
 					Watch: fmt.Sprintf("/watch/%s#t=%.3f", m.VideoID, m.At.Seconds()),
 				})
 			}

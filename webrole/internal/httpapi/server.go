@@ -24,14 +24,13 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/price"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/shared/workers"
-	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/board"
@@ -68,9 +67,9 @@ type Parts struct {
 type Server struct {
 	Parts
 	doc       *openapi3.T
-	snapshots *recent.Cache[video.ID, snapshot]
-	asked     *ttlcache.Cache[workflow.Key, bool] // parts that viewers went to
-	operator  http.Handler                        // of queues and their poison
+	snapshots *recent.Cache[engine.ID, snapshot]
+	asked     *ttlcache.Cache[engine.Key, bool] // parts that viewers went to
+	operator  http.Handler                      // of queues and their poison
 }
 
 var _ api.ServerInterface = (*Server)(nil)
@@ -81,12 +80,12 @@ func New(p Parts) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the API's document: %w", err)
 	}
-	s := &Server{Parts: p, doc: doc, snapshots: newSnapshots(p.Videos), asked: recent.NewMemory[workflow.Key, bool](maxSeekRequests, askAgainAfter)}
+	s := &Server{Parts: p, doc: doc, snapshots: newSnapshots(p.Videos), asked: recent.NewMemory[engine.Key, bool](maxSeekRequests, askAgainAfter)}
 	s.operator = http.StripPrefix(Base+"/ops", azqops.Routes(p.Queues, problem.Write))
 	return s, nil
 }
 
-func pathOf(id video.ID) string { return Base + "/videos/" + string(id) }
+func pathOf(id engine.ID) string { return Base + "/videos/" + string(id) }
 
 // Register adds the routes of the document that which selects.
 func (s *Server) Register(r gin.IRouter, included func(path string) bool) {
@@ -118,7 +117,7 @@ func IsOps(path string) bool { return strings.HasPrefix(path, Base+"/ops/") }
 func NoRoute(c *gin.Context) {
 	path, isVideo := strings.CutPrefix(c.Request.URL.Path, Base+"/videos/")
 	if id, _, _ := strings.Cut(path, "/"); isVideo && len(id) != 26 {
-		problem.Abort(c, video.ErrInvalidID)
+		problem.Abort(c, engine.ErrInvalidID)
 		return
 	}
 	problem.Abort(c, problem.New(problem.NotFound, "There is nothing at this address."))

@@ -14,11 +14,13 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/jellydator/ttlcache/v3"
 
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/visible"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/middleware"
@@ -33,7 +35,7 @@ const defaultChannel = "main"
 func (s *Server) CreateVideo(c *gin.Context, params api.CreateVideoParams) {
 	rec, err := s.create(c, params.IdempotencyKey)
 	if err == nil {
-		c.Header("Location", pathOf(rec.Video.ID))
+		c.Header("Location", pathOf(rec.Subject.ID))
 	}
 	s.replyVideo(c, http.StatusCreated, rec, err)
 }
@@ -50,7 +52,7 @@ func (s *Server) create(c *gin.Context, key string) (none videostore.Record, _ e
 	ctx := c.Request.Context()
 	caller := access.IdentityOf(ctx)
 	v.Owner = caller.Owner
-	if v.Priority == video.High && !access.May(caller, access.Hurry, v) {
+	if v.Priority == engine.High && !access.May(caller, access.Hurry, v) {
 		return none, access.Refused(c)
 	}
 	if key == "" {
@@ -72,9 +74,11 @@ func hashOf(data []byte) string {
 func newVideo(body api.NewVideo) (video.Video, error) {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	v := video.Video{
-		ID: video.NewID(), Channel: defaultChannel, Visibility: video.Public, Priority: video.Normal,
-		State: video.AwaitingUpload, Generation: 1, CreatedAt: now, UpdatedAt: now,
-		SizeBytes: body.SizeBytes, Fingerprint: body.Fingerprint,
+		Meta: engine.Meta{
+			ID: engine.NewID(), Channel: defaultChannel, Priority: engine.Normal, State: engine.AwaitingUpload,
+			Generation: 1, CreatedAt: now, UpdatedAt: now, SizeBytes: body.SizeBytes,
+		},
+		Visibility: video.Public, Fingerprint: body.Fingerprint,
 	}
 	if v.SizeBytes > upload.MaxSize {
 		return v, problem.New(problem.FileTooLarge, "A file may have at most %d bytes.", int64(upload.MaxSize))
@@ -168,8 +172,8 @@ func (s *Server) EditVideo(c *gin.Context, id api.ID, params api.EditVideoParams
 	}
 	var rec videostore.Record
 	if err == nil {
-		rec, err = s.Videos.Change(c.Request.Context(), id, ifMatch, func(v *video.Video) ([]videostore.OutboxMessage, error) {
-			return []videostore.OutboxMessage{videostore.FollowMessage()}, edit(c, v, body)
+		rec, err = s.Videos.Change(c.Request.Context(), id, ifMatch, func(v *video.Video) ([]engine.OutboxMessage, error) {
+			return []engine.OutboxMessage{workflow.Declaration.FollowMessage()}, edit(c, v, body)
 		})
 	}
 	s.replyVideo(c, http.StatusOK, rec, err)
@@ -184,7 +188,7 @@ func edit(c *gin.Context, v *video.Video, body api.VideoEdit) error {
 	if err := apply(v, body); err != nil {
 		return err
 	}
-	if v.Priority == video.High && before != video.High && !access.May(access.IdentityOf(ctx), access.Hurry, *v) {
+	if v.Priority == engine.High && before != engine.High && !access.May(access.IdentityOf(ctx), access.Hurry, *v) {
 		return access.Refused(c)
 	}
 	return nil
@@ -208,7 +212,7 @@ func (s *Server) CancelVideo(c *gin.Context, id api.ID) { s.change(c, id, s.Vide
 // ReprocessVideo implements POST /videos/{id}/reprocess.
 func (s *Server) ReprocessVideo(c *gin.Context, id api.ID) { s.change(c, id, s.Videos.Reprocess) }
 
-func (s *Server) change(c *gin.Context, id api.ID, change func(context.Context, video.ID) (videostore.Record, error)) {
+func (s *Server) change(c *gin.Context, id api.ID, change func(context.Context, engine.ID) (videostore.Record, error)) {
 	rec, err := change(c.Request.Context(), id)
 	s.replyVideo(c, http.StatusAccepted, rec, err)
 }
@@ -221,14 +225,14 @@ func (s *Server) replyVideo(c *gin.Context, status int, rec videostore.Record, e
 		return
 	}
 	ctx := c.Request.Context()
-	progress, exact := rec.Progress()
+	progress, exact := videostore.QuickProgress(rec.Subject)
 	if !exact {
 		if now, err := s.snapshot(ctx, rec); err == nil {
 			progress = now.progress
 		}
 	}
 	out := s.publicVideo(rec, progress)
-	out.MayChange = new(access.May(access.IdentityOf(ctx), access.Change, rec.Video))
+	out.MayChange = new(access.May(access.IdentityOf(ctx), access.Change, rec.Subject))
 	c.Header("ETag", out.Etag)
 	c.JSON(status, out)
 }
@@ -283,7 +287,7 @@ func (s *Server) PutContent(c *gin.Context, _ api.ID, params api.PutContentParam
 // GetUpload implements GET /videos/{id}/upload. The URLs in the answer are
 // secrets: they are never logged.
 func (s *Server) GetUpload(c *gin.Context, _ api.ID) {
-	out, err := s.Uploads.Status(c.Request.Context(), access.Video(c).Video)
+	out, err := s.Uploads.Status(c.Request.Context(), access.Video(c).Subject)
 	reply(c, http.StatusOK, out, err)
 }
 
@@ -307,7 +311,7 @@ func (s *Server) CompleteUpload(c *gin.Context, _ api.ID) {
 	}
 	var rec videostore.Record
 	if err == nil {
-		rec, err = s.Uploads.Complete(c.Request.Context(), access.Video(c).Video, sums)
+		rec, err = s.Uploads.Complete(c.Request.Context(), access.Video(c).Subject, sums)
 	}
 	s.replyVideo(c, http.StatusAccepted, rec, err)
 }
@@ -332,7 +336,7 @@ func (s *Server) SeekVideo(c *gin.Context, id api.ID) {
 			return out, err
 		}
 		out, err = place(view, body.At)
-		if err != nil || out.Made && !out.Preview || view.Video.Playing() != view.Video.Generation {
+		if err != nil || out.Made && !out.Preview || view.Subject.Playing() != view.Subject.Generation {
 			return out, err
 		}
 		return out, s.ask(ctx, view, body.At)
@@ -342,9 +346,10 @@ func (s *Server) SeekVideo(c *gin.Context, id api.ID) {
 // ask sends the work that a second of a video needs, unless this web role sent it a
 // moment ago.
 func (s *Server) ask(ctx context.Context, view videostore.View, second float64) error {
-	wanted := slices.DeleteFunc(view.Wanted(second), func(i videostore.OutboxMessage) bool { return s.asked.Has(i.Key) })
-	if len(wanted) == 0 {
-		return nil
+	wanted, err := videostore.Wanted(view, second)
+	wanted = slices.DeleteFunc(wanted, func(i engine.OutboxMessage) bool { return s.asked.Has(i.Key) })
+	if err != nil || len(wanted) == 0 {
+		return err
 	}
 	if err := s.Videos.Resend(ctx, view.Record, wanted); err != nil {
 		return err
@@ -358,13 +363,13 @@ func (s *Server) ask(ctx context.Context, view videostore.View, second float64) 
 // place tells which playlist shows a second of what plays: the whole one as far as it
 // leads, else one that begins with the chunk of that second, or with a preview of it.
 func place(view videostore.View, second float64) (api.Seek, error) {
-	base := "/v/" + string(view.Video.ID) + "/"
+	base := "/v/" + string(view.Subject.ID) + "/"
 	address := func(from int) string { return base + playlist.Address("master", from, false) }
-	generation := view.Video.Playing()
-	if whole, err := view.Whole(generation); whole != nil || err != nil {
+	generation := view.Subject.Playing()
+	if whole, err := videostore.Whole(view, generation); whole != nil || err != nil {
 		return api.Seek{Master: address(0), Made: true}, err
 	}
-	p, err := view.Presentation(generation)
+	p, err := videostore.Presentation(view, generation)
 	if err != nil {
 		return api.Seek{}, err
 	}

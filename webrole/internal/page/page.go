@@ -25,6 +25,7 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 
 	"github.com/cutroom/cutroom/docs"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/scene"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/webrole/internal/access"
@@ -118,7 +119,7 @@ func (p *Pages) Register(r gin.IRoutes, state func(context.Context) (*board.Stat
 }
 
 func checkID(c *gin.Context) (any, error) {
-	_, err := video.ParseID(c.Param("id"))
+	_, err := engine.ParseID(c.Param("id"))
 	return nil, err
 }
 

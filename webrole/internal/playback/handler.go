@@ -26,6 +26,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -51,7 +52,7 @@ type Service struct {
 	videos *videostore.Store
 	blobs  *blobstore.Store
 	views  *recent.Cache[viewKey, committed]
-	tracks *recent.Cache[video.ID, []playlist.CaptionsTrack]
+	tracks *recent.Cache[engine.ID, []playlist.CaptionsTrack]
 }
 
 // New returns the playback of an account's videos.
@@ -90,7 +91,7 @@ type request struct {
 }
 
 func newRequest(c *gin.Context) (q request, err error) {
-	q.video = access.Video(c).Video
+	q.video = access.Video(c).Subject
 	q.generation = q.video.Playing()
 	q.until = access.IdentityOf(c.Request.Context()).Until
 	if g := c.Query("g"); g != "" {
@@ -166,7 +167,7 @@ func (s *Service) playlist(ctx context.Context, q request, name string) (resourc
 
 // playlistText is a projection of what is committed.
 func playlistText(q request, c committed, name string) (string, error) {
-	if !c.Ready() && !q.video.State.Active() && q.video.State != video.AwaitingUpload {
+	if !c.Ready() && !q.video.State.Active() && q.video.State != engine.AwaitingUpload {
 		return "", missing()
 	}
 	if !c.Ready() {
@@ -314,7 +315,7 @@ func (s *Service) clip(ctx context.Context, q request, file string) (resource, e
 	if err != nil {
 		return resource{}, err
 	}
-	out, err := videostore.OutputOf[video.ClipOutput](clip)
+	out, err := engine.OutputOf[video.ClipOutput](clip)
 	if err != nil {
 		return resource{}, err
 	}
@@ -365,7 +366,7 @@ func missing() error {
 const maxViews = 64
 
 type viewKey struct {
-	id         video.ID
+	id         engine.ID
 	generation int
 }
 
@@ -385,10 +386,10 @@ func newViews(store *videostore.Store) *recent.Cache[viewKey, committed] {
 		if err != nil {
 			return c, err
 		}
-		if c.Presentation, err = view.Presentation(key.generation); err != nil {
+		if c.Presentation, err = videostore.Presentation(view, key.generation); err != nil {
 			return c, fmt.Errorf("collect %s: %w", key.id, err)
 		}
-		c.finish, err = view.Whole(key.generation)
+		c.finish, err = videostore.Whole(view, key.generation)
 		return c, err
 	})
 }

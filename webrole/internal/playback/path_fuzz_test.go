@@ -22,6 +22,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -31,8 +32,8 @@ import (
 )
 
 const (
-	ourID   = video.ID("aaaaaaaaaaaaaaaaaaaaaaaaaa")
-	theirID = video.ID("bbbbbbbbbbbbbbbbbbbbbbbbbb") // has a video of the same shape
+	ourID   = engine.ID("aaaaaaaaaaaaaaaaaaaaaaaaaa")
+	theirID = engine.ID("bbbbbbbbbbbbbbbbbbbbbbbbbb") // has a video of the same shape
 )
 
 // blobLength is how long each blob of the fixture is.
@@ -109,12 +110,12 @@ func respond(r *http.Request, status int, body []byte, kind string) *http.Respon
 type fixture struct {
 	*memory
 	account *azstore.Account
-	seen    map[video.ID]committed // with the files of finish
+	seen    map[engine.ID]committed // with the files of finish
 }
 
 func newFixture(f testing.TB) *fixture {
 	f.Helper()
-	fix := &fixture{memory: &memory{rows: map[string]string{}, blobs: map[string]bool{}}, seen: map[video.ID]committed{}}
+	fix := &fixture{memory: &memory{rows: map[string]string{}, blobs: map[string]bool{}}, seen: map[engine.ID]committed{}}
 	var err error
 	fix.account, err = azstore.Open(azstore.Config{
 		ConnectionString: "DefaultEndpointsProtocol=http;AccountName=account;AccountKey=a2V5;BlobEndpoint=http://127.0.0.1:1/account;QueueEndpoint=http://127.0.0.1:2/account;TableEndpoint=http://127.0.0.1:3/account;",
@@ -123,20 +124,20 @@ func newFixture(f testing.TB) *fixture {
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, id := range []video.ID{ourID, theirID} {
+	for _, id := range []engine.ID{ourID, theirID} {
 		fix.add(f, id)
 	}
 	return fix
 }
 
 // blob makes a blob of a video's and returns its name.
-func (fix *fixture) blob(id video.ID, name string) string {
-	name = video.Prefix(id) + name
+func (fix *fixture) blob(id engine.ID, name string) string {
+	name = engine.Prefix(id) + name
 	fix.blobs[video.MediaContainer+"/"+name] = true
 	return name
 }
 
-func (fix *fixture) row(f testing.TB, id video.ID, key string, props map[string]any) {
+func (fix *fixture) row(f testing.TB, id engine.ID, key string, props map[string]any) {
 	f.Helper()
 	props["PartitionKey"], props["RowKey"] = string(id), key
 	for name, value := range props {
@@ -157,11 +158,20 @@ func (fix *fixture) row(f testing.TB, id video.ID, key string, props map[string]
 	fix.rows[string(id)+"/"+key] = string(text)
 }
 
-func (fix *fixture) add(f testing.TB, id video.ID) {
+func (fix *fixture) add(f testing.TB, id engine.ID) {
 	f.Helper()
 	fix.row(f, id, "META", map[string]any{"Doc": video.Video{
-		ID: id, Title: "A film", Visibility: video.Public, State: video.Ready, Generation: 2, Serving: 1, DurationSeconds: 30,
-		Made: []video.Made{{Step: "stills", Generation: 1, Files: []video.File{{Name: "still.jpg", Blob: fix.blob(id, "made/still"), ContentType: "image/jpeg", Bytes: blobLength}}}},
+		Meta: engine.Meta{
+			ID: id, State: engine.Ready, Generation: 2, Serving: 1,
+			Made: []engine.Made{{
+				Step: "stills", Generation: 1,
+				Files: []engine.File{{
+					Name: "still.jpg", Blob: fix.blob(id, "made/still"), ContentType: "image/jpeg",
+					Bytes: blobLength,
+				}},
+			}},
+		},
+		Title: "A film", Visibility: video.Public, DurationSeconds: 30,
 	}})
 	clip, err := videostore.ParseClipID(id, "g1-0-50")
 	if err != nil {
@@ -171,13 +181,14 @@ func (fix *fixture) add(f testing.TB, id video.ID) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	fix.row(f, id, clip.RowKey(), map[string]any{"State": string(videostore.StepDone), "Output": video.ClipOutput{Blob: fix.blob(id, "clip"), Bytes: blobLength}})
-	fix.row(f, id, captions.RowKey(), map[string]any{"State": string(videostore.StepDone), "Output": video.CaptionsOutput{
+	fix.row(f, id, clip.RowKey(), map[string]any{"State": string(engine.RunDone), "Output": video.ClipOutput{Blob: fix.blob(id, "clip"), Bytes: blobLength}})
+	fix.row(f, id, captions.RowKey(), map[string]any{"State": string(engine.RunDone), "Output": video.CaptionsOutput{
 		Blob: fix.blob(id, "captions"), Bytes: 100,
 	}})
 
 	c := committed{Presentation: playlist.Presentation{Plan: video.Plan{
-		Generation: 1, FPS: video.Rational{Num: 30, Den: 1}, SegmentFrames: 120, Frames: 720, DurationSeconds: 24, HasAudio: true,
+		Plan: engine.Plan{Generation: 1}, FPS: video.Rational{Num: 30, Den: 1}, SegmentFrames: 120, Frames: 720,
+		DurationSeconds: 24, HasAudio: true,
 		Renditions: []video.Rendition{{Name: "720p", Width: 1280, Height: 720}, {Name: "360p", Width: 640, Height: 360}},
 		Chunks:     []video.Chunk{{From: 0, To: 240}, {From: 240, To: 480}, {From: 480, To: 720}},
 		Sound:      []video.SoundPortion{{First: 0, End: 3}, {First: 3, End: 6}},
@@ -187,7 +198,11 @@ func (fix *fixture) add(f testing.TB, id video.ID) {
 		for _, name := range renditions {
 			out.Renditions = append(out.Renditions, video.RenditionOutput{
 				Name: name, Blob: fix.blob(id, fmt.Sprintf("chunk/%d/%s", n, name)), Init: video.Range{Length: 100}, Codecs: "avc1.64001f",
-				Segments: []video.Segment{{Frames: 120, Range: video.Range{Offset: 100, Length: 200}}, {Frames: 120, Range: video.Range{Offset: 300, Length: 200}}},
+				Segments: []video.Segment{{
+					Frames: 120, Range: video.Range{Offset: 100, Length: 200},
+				}, {
+					Frames: 120, Range: video.Range{Offset: 300, Length: 200},
+				}},
 			})
 		}
 		return out
@@ -236,7 +251,7 @@ func (fix *fixture) service(stage int) *Service {
 		c.AudioDone = stage > 1
 		return c, nil
 	})
-	s.tracks = recent.New(maxViews, func(context.Context, video.ID) ([]playlist.CaptionsTrack, error) {
+	s.tracks = recent.New(maxViews, func(context.Context, engine.ID) ([]playlist.CaptionsTrack, error) {
 		return []playlist.CaptionsTrack{{Language: "en", Name: "English"}}, nil
 	})
 	return s
@@ -286,15 +301,79 @@ func TestPathsAreServed(t *testing.T) {
 func FuzzPath(f *testing.F) {
 	long := "en-x-" + strings.TrimSuffix(strings.Repeat("aaaaaaaa-", 150), "-")
 	for _, seed := range []struct{ path, query string }{
-		{"master.m3u8", ""}, {"master.m3u8", "from=1&preview=1"}, {"720p.m3u8", ""}, {"audio.m3u8", "from=2"}, {"360p.m3u8", "from=9223372036854775807&preview=1"},
-		{"720p/init.mp4", "g=1"}, {"720p/3.m4s", "g=1"}, {"360p/3.m4s", "g=1&preview=1&from=1"}, {"audio/init.mp4", "g=1"}, {"audio/4.m4s", "g=1"},
-		{"720p/-1.m4s", ""}, {"720p/+1.m4s", "g=2"}, {"720p/9223372036854775807.m4s", ""}, {"720p/99999999999999999999.m4s", ""}, {"audio/9223372036854775807.m4s", "g=0"},
+		{
+			"master.m3u8", "",
+		}, {
+			"master.m3u8", "from=1&preview=1",
+		}, {
+			"720p.m3u8", "",
+		}, {
+			"audio.m3u8", "from=2",
+		}, {
+			"360p.m3u8", "from=9223372036854775807&preview=1",
+		},
+		{
+			"720p/init.mp4", "g=1",
+		}, {
+			"720p/3.m4s", "g=1",
+		}, {
+			"360p/3.m4s", "g=1&preview=1&from=1",
+		}, {
+			"audio/init.mp4", "g=1",
+		}, {
+			"audio/4.m4s", "g=1",
+		},
+		{
+			"720p/-1.m4s", "",
+		}, {
+			"720p/+1.m4s", "g=2",
+		}, {
+			"720p/9223372036854775807.m4s", "",
+		}, {
+			"720p/99999999999999999999.m4s", "",
+		}, {
+			"audio/9223372036854775807.m4s", "g=0",
+		},
 		{"poster.jpg", ""}, {"storyboard.vtt", "g=1"}, {"storyboard.jpg", ""}, {"download.mp4", ""},
-		{"clips/g1-0-50.mp4", ""}, {"clips/g1-0-50-1.mp4", ""}, {"clips/g99999-999999999-999999.mp4", ""}, {"clips/../../" + string(theirID) + "/clip.mp4", ""},
-		{"captions/en.vtt", ""}, {"captions/en.m3u8", ""}, {"captions/en/0.vtt", ""}, {"captions/en/7.vtt", ""}, {"captions/en/2.m3u8", ""}, {"captions/EN-latn.vtt", ""},
+		{
+			"clips/g1-0-50.mp4", "",
+		}, {
+			"clips/g1-0-50-1.mp4", "",
+		}, {
+			"clips/g99999-999999999-999999.mp4", "",
+		}, {
+			"clips/../../" + string(theirID) + "/clip.mp4", "",
+		},
+		{
+			"captions/en.vtt", "",
+		}, {
+			"captions/en.m3u8", "",
+		}, {
+			"captions/en/0.vtt", "",
+		}, {
+			"captions/en/7.vtt", "",
+		}, {
+			"captions/en/2.m3u8", "",
+		}, {
+			"captions/EN-latn.vtt", "",
+		},
 		{"captions/en'.vtt", ""}, {"captions/" + long + ".vtt", ""}, {"captions//0.vtt", ""},
 		{"files/stills/still.jpg", ""}, {"files/stills/", "g=1"}, {"files/", "g=99999"},
-		{"../" + string(theirID) + "/clip", ""}, {"..%2f..", ""}, {"/", ""}, {"", "g=x"}, {"\x00", "%"}, {"720p/0.m4s/", "from=-1"}, {".m3u8", ""},
+		{
+			"../" + string(theirID) + "/clip", "",
+		}, {
+			"..%2f..", "",
+		}, {
+			"/", "",
+		}, {
+			"", "g=x",
+		}, {
+			"\x00", "%",
+		}, {
+			"720p/0.m4s/", "from=-1",
+		}, {
+			".m3u8", "",
+		},
 	} {
 		for stage := range 4 {
 			f.Add(string(ourID), seed.path, seed.query, stage, stage == 2)
@@ -319,7 +398,7 @@ func FuzzPath(f *testing.F) {
 			t.Errorf("%q of %q with %q: %d %s", path, id, query, w.Code, w.Body)
 		}
 		for _, name := range fix.asked {
-			if !strings.HasPrefix(name, video.MediaContainer+"/"+video.Prefix(video.ID(id))) || !fix.blobs[name] {
+			if !strings.HasPrefix(name, video.MediaContainer+"/"+engine.Prefix(engine.ID(id))) || !fix.blobs[name] {
 				t.Errorf("%q of %q with %q reads %s", path, id, query, name)
 			}
 		}

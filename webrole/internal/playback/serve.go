@@ -16,6 +16,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -144,7 +145,7 @@ func (s *Service) captions(ctx context.Context, q request, path string) (resourc
 	if err != nil {
 		return resource{}, err
 	}
-	out, err := videostore.OutputOf[video.CaptionsOutput](step)
+	out, err := engine.OutputOf[video.CaptionsOutput](step)
 	if err != nil {
 		return resource{}, err
 	}
@@ -160,11 +161,11 @@ func (s *Service) captions(ctx context.Context, q request, path string) (resourc
 }
 
 // newTracks reads the captions that a player may offer, for all who ask at once.
-func newTracks(videos *videostore.Store) *recent.Cache[video.ID, []playlist.CaptionsTrack] {
-	return recent.New(maxViews, func(ctx context.Context, id video.ID) (tracks []playlist.CaptionsTrack, _ error) {
+func newTracks(videos *videostore.Store) *recent.Cache[engine.ID, []playlist.CaptionsTrack] {
+	return recent.New(maxViews, func(ctx context.Context, id engine.ID) (tracks []playlist.CaptionsTrack, _ error) {
 		all, err := videos.AllCaptions(ctx, id)
 		for _, step := range all {
-			if language := step.Key.Language; len(step.Output) > 0 {
+			if language := step.Key.Variant; len(step.Output) > 0 {
 				tracks = append(tracks, playlist.CaptionsTrack{Language: language, Name: videostore.LanguageName(language)})
 			}
 		}
@@ -174,7 +175,7 @@ func newTracks(videos *videostore.Store) *recent.Cache[video.ID, []playlist.Capt
 
 // withCaptions adds the captions that are there now to a multivariant playlist. A
 // list that was read before may lack some.
-func (s *Service) withCaptions(ctx context.Context, id video.ID, master string) (string, error) {
+func (s *Service) withCaptions(ctx context.Context, id engine.ID, master string) (string, error) {
 	tracks, err := s.tracks.Get(ctx, id, func([]playlist.CaptionsTrack, time.Duration) bool { return false })
 	if err != nil {
 		return "", err

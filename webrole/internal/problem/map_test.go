@@ -15,9 +15,8 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/registrations"
-	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
 )
 
@@ -54,7 +53,7 @@ func TestNotNowSaysWhen(t *testing.T) {
 		&net.OpError{Op: "dial", Err: errors.New("refused")},
 		New(TooBusy, "full"), New(RateLimited, "often"),
 		New(StorageBusy, "away"),
-		videostore.ErrNotFound, videostore.ErrChanged, videostore.ErrState, blobstore.ErrNotFound, video.ErrInvalidID,
+		engine.ErrNotFound, engine.ErrChanged, engine.ErrState, blobstore.ErrNotFound, engine.ErrInvalidID,
 		tablestore.ErrToken, &http.MaxBytesError{Limit: 1}, errors.New("anything else"),
 	} {
 		for _, late := range []bool{false, true} {

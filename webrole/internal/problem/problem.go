@@ -23,9 +23,9 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/webrole/internal/api"
@@ -194,23 +194,23 @@ var answers = []struct {
 	code   Code
 	detail string
 }{
-	{videostore.ErrNotFound, NotFound, "There is no such video."},
+	{engine.ErrNotFound, NotFound, "There is no such video."},
 	{videostore.ErrNoClip, NotFound, "There is no such clip."},
 	{videostore.ErrNoCaptions, NotFound, "There are no captions in this language."},
 	{videostore.ErrLanguage, InvalidParameter, "This is not the BCP 47 tag of a language, such as en or pt-BR."},
 	{videostore.ErrLanguages, StateConflict, "This video has captions in as many languages as it may. Remove some."},
 	{videostore.ErrOutside, InvalidBody, "The part is not inside the video."},
 	{blobstore.ErrNotFound, NotFound, "There is no such file any more."},
-	{videostore.ErrChanged, PreconditionFail, "The video was changed in the meantime. Read it again."},
-	{videostore.ErrKeyUsed, IdempotencyMiss, "This Idempotency-Key was used with another body."},
-	{videostore.ErrState, StateConflict, "The video is not in a state that allows this."},
+	{engine.ErrChanged, PreconditionFail, "The video was changed in the meantime. Read it again."},
+	{engine.ErrKeyUsed, IdempotencyMiss, "This Idempotency-Key was used with another body."},
+	{engine.ErrState, StateConflict, "The video is not in a state that allows this."},
 	{apikeys.ErrNotFound, NotFound, "There is no such key."},
 	{azq.ErrNoQueue, QueueNotFound, "There is no such queue."},
 	{azq.ErrNoPoison, PoisonNotFound, "There is no such poisoned item."},
 	{azq.ErrRedriving, StateConflict, "This item is being redriven, or a redrive of it was cut off. Look again in a minute."},
 	{registrations.ErrNotFound, NotFound, "No runner has this bib."},
 	{registrations.ErrChanged, PreconditionFail, "The registration was changed in the meantime. Read it again."},
-	{video.ErrInvalidID, InvalidID, "A video's id is 26 characters of a-z and 2-7."},
+	{engine.ErrInvalidID, InvalidID, "A video's id is 26 characters of a-z and 2-7."},
 	{tablestore.ErrToken, InvalidPageToken, "The page token is not one of this query. Start from the first page."},
 	{tablestore.ErrNotFound, NotFound, "There is no such row."},
 	{tablestore.ErrChanged, PreconditionFail, "The row was changed in the meantime."},
@@ -221,7 +221,7 @@ var answers = []struct {
 
 func answer(err error) *Error {
 	var known *Error
-	var failure *video.Failure
+	var failure *engine.Failure
 	var tooLarge *http.MaxBytesError
 	var invalid *registrations.Invalid
 	var quota *videostore.QuotaError

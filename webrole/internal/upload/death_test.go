@@ -15,6 +15,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/inject"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
@@ -40,7 +41,7 @@ func roleOn(account *azstore.Account) role {
 
 // upload is what a client asks of a role: begin, the parts that are missing, begin again,
 // complete. The parts go by another way, as they go past the web role.
-func (r role) upload(ctx context.Context, id video.ID, content []byte, whole role) error {
+func (r role) upload(ctx context.Context, id engine.ID, content []byte, whole role) error {
 	size := int64(len(content))
 	rec, err := r.videos.Get(ctx, id)
 	if err != nil {
@@ -53,7 +54,7 @@ func (r role) upload(ctx context.Context, id video.ID, content []byte, whole rol
 	if rec, err = r.videos.Get(ctx, id); err != nil {
 		return err
 	}
-	layout, _ := sourceparts.LayoutOf(rec.Video.Upload)
+	layout, _ := sourceparts.LayoutOf(rec.Subject.Upload)
 	for _, part := range sending.Send {
 		at := layout.Range(part.Number)
 		_, err := whole.blobs.Put(ctx, video.SourcesContainer, sourceparts.Name(id, layout, part.Number),
@@ -68,7 +69,7 @@ func (r role) upload(ctx context.Context, id video.ID, content []byte, whole rol
 	if rec, err = r.videos.Get(ctx, id); err != nil {
 		return err
 	}
-	_, err = r.Complete(ctx, rec.Video, nil)
+	_, err = r.Complete(ctx, rec.Subject, nil)
 	return err
 }
 
@@ -91,8 +92,13 @@ func TestAnUploadSurvivesTheDeathOfItsWebRole(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				for n := 0; ; n++ {
-					v := video.Video{ID: video.NewID(), Title: "A film", Channel: "tests", State: video.AwaitingUpload,
-						Visibility: video.Public, Priority: video.Normal, SizeBytes: int64(len(content)), CreatedAt: time.Now().UTC()}
+					v := video.Video{
+						Meta: engine.Meta{
+							ID: engine.NewID(), Channel: "tests", State: engine.AwaitingUpload,
+							Priority: engine.Normal, SizeBytes: int64(len(content)), CreatedAt: time.Now().UTC(),
+						},
+						Title: "A film", Visibility: video.Public,
+					}
 					if _, err := whole.videos.Create(t.Context(), v); err != nil {
 						t.Fatal(err)
 					}
@@ -100,7 +106,7 @@ func TestAnUploadSurvivesTheDeathOfItsWebRole(t *testing.T) {
 					dying := roleOn(azuritetest.FaultyAccount(outer, account, inject.DiesAt(n, fault)))
 					died := dying.upload(t.Context(), v.ID, content, whole)
 					if died != nil {
-						if err := whole.upload(t.Context(), v.ID, content, whole); err != nil && !errors.Is(err, videostore.ErrState) { // or it was complete
+						if err := whole.upload(t.Context(), v.ID, content, whole); err != nil && !errors.Is(err, engine.ErrState) { // or it was complete
 							t.Fatalf("died at request %d of %v; repeated: %v", n, died, err)
 						}
 					}
@@ -120,7 +126,7 @@ func TestAnUploadSurvivesTheDeathOfItsWebRole(t *testing.T) {
 	})
 	sent := whole.sent(t)
 	ids.Range(func(id, n any) bool {
-		if !sent[string(id.(video.ID))] {
+		if !sent[string(id.(engine.ID))] {
 			t.Errorf("died at request %v: the first step was never sent", n)
 		}
 		return true
@@ -132,7 +138,7 @@ func (r role) sent(t *testing.T) map[string]bool {
 	t.Helper()
 	subjects := map[string]bool{}
 	for _, spec := range r.queues.Specs() {
-		for slices.Contains(workflow.OnlyStepIn(workflow.First).Queues, spec.Base()) {
+		for slices.Contains(workflow.Declaration.Only(engine.First).Queues, spec.Base()) {
 			leases, err := r.queues.Queue(spec.Name).Receive(t.Context(), azq.MaxBatch)
 			if err != nil {
 				t.Fatal(err)
@@ -153,7 +159,7 @@ func (r role) sent(t *testing.T) map[string]bool {
 }
 
 // isWhole compares the source with the file, and sends what is promised still.
-func (r role) isWhole(ctx context.Context, id video.ID, content []byte) error {
+func (r role) isWhole(ctx context.Context, id engine.ID, content []byte) error {
 	if err := r.videos.Flush(ctx, id); err != nil { // as the reconciler does
 		return err
 	}
@@ -161,10 +167,10 @@ func (r role) isWhole(ctx context.Context, id video.ID, content []byte) error {
 	if err != nil {
 		return err
 	}
-	if view.Video.State != video.Uploaded || view.Video.SizeBytes != int64(len(content)) || view.Promised {
-		return fmt.Errorf("state %s, %d bytes, promised %v", view.Video.State, view.Video.SizeBytes, view.Promised)
+	if view.Subject.State != engine.Uploaded || view.Subject.SizeBytes != int64(len(content)) || view.Promised {
+		return fmt.Errorf("state %s, %d bytes, promised %v", view.Subject.State, view.Subject.SizeBytes, view.Promised)
 	}
-	layout, _ := sourceparts.LayoutOf(view.Video.Upload)
+	layout, _ := sourceparts.LayoutOf(view.Subject.Upload)
 	for n := range layout.Count() {
 		at := layout.Range(n)
 		got, err := r.blobs.Get(ctx, video.SourcesContainer, sourceparts.Name(id, layout, n))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -35,26 +36,26 @@ func (s *Service) Begin(ctx context.Context, rec videostore.Record, size int64, 
 	if err != nil {
 		return none, err
 	}
-	l, _ := sourceparts.LayoutOf(rec.Video.Upload)
-	held, err := sourceparts.Held(ctx, s.blobs, rec.Video.ID, l)
+	l, _ := sourceparts.LayoutOf(rec.Subject.Upload)
+	held, err := sourceparts.Held(ctx, s.blobs, rec.Subject.ID, l)
 	if err != nil {
 		return none, err
 	}
-	if err := s.sniffParts(ctx, rec.Video, held); err != nil {
+	if err := s.sniffParts(ctx, rec.Subject, held); err != nil {
 		return none, err
 	}
 	if s.Arrived != nil { // after the look at its first bytes, because work may begin now
-		if rec, err = s.Arrived(ctx, rec.Video.ID, held); err != nil {
+		if rec, err = s.Arrived(ctx, rec.Subject.ID, held); err != nil {
 			return none, err
 		}
 	}
-	return s.sending(ctx, rec.Video, held)
+	return s.sending(ctx, rec.Subject, held)
 }
 
 // Status is Begin for a client that only wants to know.
 func (s *Service) Status(ctx context.Context, v video.Video) (none api.Upload, _ error) {
-	if v.State != video.AwaitingUpload {
-		return none, videostore.ErrState
+	if v.State != engine.AwaitingUpload {
+		return none, engine.ErrState
 	}
 	l, inParts := sourceparts.LayoutOf(v.Upload)
 	if !inParts {
@@ -69,11 +70,11 @@ func (s *Service) Status(ctx context.Context, v video.Video) (none api.Upload, _
 
 // layOut returns the video with a layout for a file of size bytes.
 func (s *Service) layOut(ctx context.Context, rec videostore.Record, size int64, anew bool) (videostore.Record, error) {
-	id, old, announced := rec.Video.ID, rec.Video.Upload, rec.Video.SizeBytes
+	id, old, announced := rec.Subject.ID, rec.Subject.Upload, rec.Subject.SizeBytes
 	size = cmp.Or(size, announced)
 	switch {
-	case rec.Video.State != video.AwaitingUpload:
-		return rec, videostore.ErrState
+	case rec.Subject.State != engine.AwaitingUpload:
+		return rec, engine.ErrState
 	case announced > 0 && size != announced:
 		return rec, sizeMismatch(announced, size)
 	case old != nil && !anew && (size == 0 || size == old.Bytes):
@@ -87,20 +88,20 @@ func (s *Service) layOut(ctx context.Context, rec videostore.Record, size int64,
 	case size > MaxSize:
 		return rec, tooLarge()
 	}
-	mine := &video.Upload{Bytes: size, PartBytes: sourceparts.PartBytes, Epoch: rand.Text()}
-	if rec.Video.GivenUp >= maxGivenUp {
+	mine := &engine.Upload{Bytes: size, PartBytes: sourceparts.PartBytes, Epoch: rand.Text()}
+	if rec.Subject.GivenUp >= maxGivenUp {
 		return rec, conflict("%d uploads of this video were given up. Upload the file as a video of its own.", maxGivenUp)
 	}
-	wanted := rec.Video
+	wanted := rec.Subject
 	wanted.SizeBytes = size
 	if err := s.videos.Reserve(ctx, wanted); err != nil {
 		return rec, err
 	}
-	if err := s.videos.MarkInflight(ctx, rec.Video); err != nil {
+	if err := s.videos.MarkInflight(ctx, rec.Subject.Meta); err != nil {
 		return rec, err
 	}
 	rec, err := s.replaceUpload(ctx, id, old, mine)
-	if err == nil && rec.Video.Upload.Bytes != size {
+	if err == nil && rec.Subject.Upload.Bytes != size {
 		err = conflict("Another upload of this video came in between.")
 	}
 	return rec, err
@@ -108,12 +109,12 @@ func (s *Service) layOut(ctx context.Context, rec videostore.Record, size int64,
 
 // replaceUpload gives a video the layout mine in place of old, and removes the parts of
 // old. When another request was faster the video has its upload, which is not nil.
-func (s *Service) replaceUpload(ctx context.Context, id video.ID, old, mine *video.Upload) (videostore.Record, error) {
-	rec, err := s.videos.Change(ctx, id, "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
+func (s *Service) replaceUpload(ctx context.Context, id engine.ID, old, mine *engine.Upload) (videostore.Record, error) {
+	rec, err := s.videos.Change(ctx, id, "", func(v *video.Video) ([]engine.OutboxMessage, error) {
 		there := v.Upload
 		switch {
-		case v.State != video.AwaitingUpload:
-			return nil, videostore.ErrState
+		case v.State != engine.AwaitingUpload:
+			return nil, engine.ErrState
 		case there == nil && old == nil, there != nil && old != nil && there.Epoch == old.Epoch && !there.Started:
 			v.Upload = mine
 			if old != nil {
@@ -123,9 +124,9 @@ func (s *Service) replaceUpload(ctx context.Context, id video.ID, old, mine *vid
 		case there == nil:
 			return nil, conflict("Another upload of this video came in between.")
 		}
-		return nil, videostore.ErrUnchanged
+		return nil, engine.ErrUnchanged
 	})
-	if err != nil || old == nil || rec.Video.Upload != mine {
+	if err != nil || old == nil || rec.Subject.Upload != mine {
 		return rec, err
 	}
 	// The row goes before the blobs: what a crash leaves here, or a key writes that is
@@ -209,7 +210,7 @@ func (s *Service) sending(ctx context.Context, v video.Video, held []sourceparts
 func (s *Service) Complete(ctx context.Context, v video.Video, sums [][]byte) (videostore.Record, error) {
 	l, inParts := sourceparts.LayoutOf(v.Upload)
 	switch {
-	case v.State != video.AwaitingUpload:
+	case v.State != engine.AwaitingUpload:
 		return s.videos.Uploaded(ctx, v.ID, "", "") // repeated, or refused
 	case !inParts:
 		return videostore.Record{}, problem.New(problem.UploadIncomplete, "Nothing has been uploaded.")
@@ -233,7 +234,7 @@ func (s *Service) Complete(ctx context.Context, v video.Video, sums [][]byte) (v
 		rec, err = s.videos.Uploaded(ctx, v.ID, l.Epoch, etag)
 	}
 	switch {
-	case errors.Is(err, blobstore.ErrExists), errors.Is(err, videostore.ErrChanged):
+	case errors.Is(err, blobstore.ErrExists), errors.Is(err, engine.ErrChanged):
 		return rec, conflict("Another upload of this video came in between.").Because(err)
 	case err != nil:
 		return rec, fmt.Errorf("complete upload of %s: %w", v.ID, err)

@@ -30,6 +30,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -44,7 +45,7 @@ type Service struct {
 	// Arrived, if set, begins work on an upload that is still going on (package early): it is
 	// told of the parts that are held, ascending, and returns the video with what came of it. It
 	// is safe to repeat. Without it, work begins when an upload is complete.
-	Arrived func(ctx context.Context, id video.ID, held []sourceparts.Part) (videostore.Record, error)
+	Arrived func(ctx context.Context, id engine.ID, held []sourceparts.Part) (videostore.Record, error)
 
 	account *azstore.Account
 	blobs   *blobstore.Store
@@ -82,7 +83,7 @@ func sizeMismatch(announced, got int64) error {
 // all of it was sent. Of everything else the probe says what it is.
 func sniff(head []byte) error {
 	if kind, is := video.OtherKind(head); is {
-		return video.Fail(video.UnsupportedMedia, "The file is not a video: it is %s. A video may be in %s.", kind, video.ContainerNames())
+		return engine.Fail(video.UnsupportedMedia, "The file is not a video: it is %s. A video may be in %s.", kind, video.ContainerNames())
 	}
 	return nil
 }
@@ -95,16 +96,16 @@ func sniff(head []byte) error {
 // fails the parts that arrived stay, and the video keeps waiting. Safe to repeat until it
 // succeeds; afterwards the video has its source and another one is refused.
 func (s *Service) Put(ctx context.Context, rec videostore.Record, body io.Reader, size int64, md5sum []byte) (none videostore.Record, _ error) {
-	id, announced := rec.Video.ID, rec.Video.SizeBytes
+	id, announced := rec.Subject.ID, rec.Subject.SizeBytes
 	switch {
-	case rec.Video.State != video.AwaitingUpload:
-		return none, videostore.ErrState
+	case rec.Subject.State != engine.AwaitingUpload:
+		return none, engine.ErrState
 	case size > MaxSize:
 		return none, tooLarge()
 	case announced > 0 && announced != size:
 		return none, sizeMismatch(announced, size)
 	}
-	wanted := rec.Video
+	wanted := rec.Subject
 	wanted.SizeBytes = size
 	if err := s.videos.Reserve(ctx, wanted); err != nil { // before the body is asked for
 		return none, err
@@ -128,14 +129,14 @@ func (s *Service) Put(ctx context.Context, rec videostore.Record, body io.Reader
 	rec, err = s.putParts(ctx, rec, r, size)
 	if err == nil && md5sum != nil && !bytes.Equal(sum.Sum(nil), md5sum) {
 		// It is unknown which part was changed on the way, and none can be replaced.
-		if _, err = s.replaceUpload(ctx, id, rec.Video.Upload, nil); err == nil {
+		if _, err = s.replaceUpload(ctx, id, rec.Subject.Upload, nil); err == nil {
 			return none, problem.New(problem.ChecksumMismatch, "The bytes that arrived do not have the announced MD5.")
 		}
 	}
 	if err != nil {
 		return none, fmt.Errorf("store source of %s: %w", id, err)
 	}
-	return s.Complete(ctx, rec.Video, nil)
+	return s.Complete(ctx, rec.Subject, nil)
 }
 
 // cutOff is the client's part in a body that could not be read to its end.
@@ -151,13 +152,13 @@ func cutOff(err error) error {
 // off goes on, whichever client sent the stored parts (paper row Q14). A part that is held
 // with other content is of another file: 409 upload_conflict.
 func (s *Service) putParts(ctx context.Context, rec videostore.Record, r io.Reader, size int64) (videostore.Record, error) {
-	old := rec.Video.Upload
+	old := rec.Subject.Upload
 	rec, err := s.layOut(ctx, rec, size, old != nil && old.Bytes != size && !old.Started)
 	if err != nil {
 		return rec, err
 	}
-	l, _ := sourceparts.LayoutOf(rec.Video.Upload)
-	held, err := sourceparts.Held(ctx, s.blobs, rec.Video.ID, l)
+	l, _ := sourceparts.LayoutOf(rec.Subject.Upload)
+	held, err := sourceparts.Held(ctx, s.blobs, rec.Subject.ID, l)
 	if err != nil {
 		return rec, err
 	}
@@ -172,7 +173,7 @@ func (s *Service) putParts(ctx context.Context, rec videostore.Record, r io.Read
 		if _, err := io.ReadFull(r, content); err != nil {
 			return rec, cutOff(err)
 		}
-		if err := s.putPart(ctx, rec.Video.ID, l, n, content, there[n].MD5); err != nil {
+		if err := s.putPart(ctx, rec.Subject.ID, l, n, content, there[n].MD5); err != nil {
 			return rec, err
 		}
 	}
@@ -181,7 +182,7 @@ func (s *Service) putParts(ctx context.Context, rec videostore.Record, r io.Read
 
 // putPart stores one part with its MD5 (Q12), unless it is there with the same content.
 // held is the MD5 of what is there, if that is known.
-func (s *Service) putPart(ctx context.Context, id video.ID, l sourceparts.Layout, n int, content, held []byte) error {
+func (s *Service) putPart(ctx context.Context, id engine.ID, l sourceparts.Layout, n int, content, held []byte) error {
 	if held == nil {
 		_, err := s.blobs.Put(ctx, video.SourcesContainer, sourceparts.Name(id, l, n), content, blobstore.Options{IfNoneMatch: true})
 		if !errors.Is(err, blobstore.ErrExists) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -13,7 +14,7 @@ import (
 // Which files these are is TestRefusingAndReadingAgree of the workers.
 func TestSniff(t *testing.T) {
 	t.Parallel()
-	var failure *video.Failure
+	var failure *engine.Failure
 	if err := sniff([]byte("#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n")); !errors.As(err, &failure) || failure.Code != video.UnsupportedMedia ||
 		!strings.Contains(failure.Detail, "a playlist") || !strings.Contains(failure.Detail, "WMV") {
 		t.Errorf("a playlist: %v", err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -27,21 +28,33 @@ func TestEvidenceAndTrouble(t *testing.T) {
 		limits limits
 		want   string
 	}{
-		"error status":          {"exit 1", small, evidence},
-		"crash":                 {"kill -SEGV $$", small, evidence},
-		"too much CPU time":     {"while :; do :; done", small, evidence},
-		"too much memory":       {"x=12345678; for i in $(/usr/bin/seq 24); do x=$x$x; done", small, evidence},
-		"too large a file":      {"exec /bin/dd if=/dev/zero of=big bs=64k count=2000", small, evidence},
-		"many files":            {"i=0; while :; do i=$((i+1)); echo x > f$i; done", small, evidence},
-		"files, all together":   {"for i in 1 2 3 4 5; do /bin/dd if=/dev/zero of=f$i bs=64k count=8 2>/dev/null; done", small, evidence},
-		"endless answer":        {"while :; do echo yes yes yes yes yes yes yes yes yes; done", anything, evidence},
-		"endless complaints":    {"/usr/bin/yes 'it is broken in so many ways that they cannot all be told' >&2", anything, evidence},
-		"killed":                {"kill -KILL $$", small, KilledChild},
-		"stopped":               {"exit 255", small, KilledChild}, // ffmpeg's way
-		"disk full":             {"echo 'av_interleaved_write_frame(): No space left on device' >&2; exit 1", small, DiskDependency},
-		"disk full, status 0":   {"echo 'x: No space left on device' >&2", small, DiskDependency},
-		"both of them":          {"trap '' XCPU; while :; do :; done", limits{wall: azuritetest.Patience(4 * time.Second), cpu: time.Second, memory: 1 << 30}, evidence},
-		"longer than the clock": {"/bin/sleep 60", limits{wall: 100 * time.Millisecond, cpu: time.Hour, memory: 1 << 30}, KilledChild},
+		"error status":      {"exit 1", small, evidence},
+		"crash":             {"kill -SEGV $$", small, evidence},
+		"too much CPU time": {"while :; do :; done", small, evidence},
+		"too much memory":   {"x=12345678; for i in $(/usr/bin/seq 24); do x=$x$x; done", small, evidence},
+		"too large a file":  {"exec /bin/dd if=/dev/zero of=big bs=64k count=2000", small, evidence},
+		"many files":        {"i=0; while :; do i=$((i+1)); echo x > f$i; done", small, evidence},
+		"files, all together": {
+			"for i in 1 2 3 4 5; do /bin/dd if=/dev/zero of=f$i bs=64k count=8 2>/dev/null; done", small,
+			evidence,
+		},
+		"endless answer": {"while :; do echo yes yes yes yes yes yes yes yes yes; done", anything, evidence},
+		"endless complaints": {
+			"/usr/bin/yes 'it is broken in so many ways that they cannot all be told' >&2", anything, evidence,
+		},
+		"killed":  {"kill -KILL $$", small, KilledChild},
+		"stopped": {"exit 255", small, KilledChild}, // ffmpeg's way
+		"disk full": {
+			"echo 'av_interleaved_write_frame(): No space left on device' >&2; exit 1", small, DiskDependency,
+		},
+		"disk full, status 0": {"echo 'x: No space left on device' >&2", small, DiskDependency},
+		"both of them": {
+			"trap '' XCPU; while :; do :; done",
+			limits{wall: azuritetest.Patience(4 * time.Second), cpu: time.Second, memory: 1 << 30}, evidence,
+		},
+		"longer than the clock": {
+			"/bin/sleep 60", limits{wall: 100 * time.Millisecond, cpu: time.Hour, memory: 1 << 30}, KilledChild,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -119,7 +132,7 @@ func TestTagsStayOutOfMemory(t *testing.T) {
 	began := time.Now()
 	_, err := tool.Probe(ctx, src)
 	t.Logf("320 MB of tags: %d runs, %v, processor %v, memory %d MiB: %v", used.Usage().Runs, time.Since(began).Round(time.Millisecond), used.Usage().CPU.Round(time.Millisecond), used.Usage().Memory>>20, err)
-	if failure := (*video.Failure)(nil); !errors.As(err, &failure) || failure.Code != video.TooMuchMetadata || used.Usage().Runs != 1 {
+	if failure := (*engine.Failure)(nil); !errors.As(err, &failure) || failure.Code != video.TooMuchMetadata || used.Usage().Runs != 1 {
 		t.Errorf("%d runs said %v, want %s of the first", used.Usage().Runs, err, video.TooMuchMetadata)
 	}
 	if used.Usage().Memory > 300<<20 {

@@ -9,6 +9,7 @@ import (
 
 	ff "github.com/u2takey/ffmpeg-go"
 
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -19,7 +20,7 @@ const RemuxedDemuxer = "matroska"
 // out, which has an index and one time line: it begins where the first of both does, and
 // goes on where the times of the source jump. Probe the result as Source{URL: out}.
 //
-// A *video.Failure says that the source is broken; any other error may pass. Repeating it
+// A *engine.Failure says that the source is broken; any other error may pass. Repeating it
 // overwrites the file.
 func (t *Tool) Remux(ctx context.Context, src Source, info Info, out string) error {
 	input := ff.Input(src.input(), with(t.guard(src), ff.KwArgs{"fflags": "+genpts"}))
@@ -44,7 +45,7 @@ func (t *Tool) Remux(ctx context.Context, src Source, info Info, out string) err
 	_, err := t.ffmpeg(ctx, "remuxing the source", command{dir: filepath.Dir(out), source: src, limits: copying(src.CopyLimit(info))},
 		ff.Output(streams, Source{URL: out}.input(), options), "-dts_delta_threshold", longestGap)
 	if errors.As(err, new(*RunError)) {
-		return video.Fail(video.CorruptMedia, "Its pictures and sound cannot be brought onto one time line.")
+		return engine.Fail(video.CorruptMedia, "Its pictures and sound cannot be brought onto one time line.")
 	}
 	return err
 }

@@ -16,6 +16,7 @@ import (
 
 	ff "github.com/u2takey/ffmpeg-go"
 
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -67,7 +68,7 @@ type AudioStream struct {
 
 // Probe looks at the source: what is in it, and where its video really ends.
 //
-// A *video.Failure is permanent: the bytes are to blame (Q15). Any other error is trouble
+// A *engine.Failure is permanent: the bytes are to blame (Q15). Any other error is trouble
 // that may pass. Probe changes nothing and may be repeated.
 func (t *Tool) Probe(ctx context.Context, src Source) (Info, error) {
 	raw, err := t.probeStreams(ctx, src)
@@ -123,7 +124,7 @@ const averrorNoMemory = -12
 var complainer = regexp.MustCompile(`(?m)^\[([a-z0-9_,]+) @ 0x[0-9a-f]+\]`)
 
 func tooMuchMetadata() error {
-	return video.Fail(video.TooMuchMetadata, "What the file holds beside pictures and sound (tags, attached files, lists of frames) is more than %d MiB.", maxMetadata>>20)
+	return engine.Fail(video.TooMuchMetadata, "What the file holds beside pictures and sound (tags, attached files, lists of frames) is more than %d MiB.", maxMetadata>>20)
 }
 
 // audioDemuxers hold sound only; a picture in one is cover art.
@@ -140,25 +141,25 @@ func refused(code int, stderr string) error {
 	switch {
 	// ffmpeg (5.1) has no other way to say these three.
 	case strings.Contains(stderr, "max pixel count"):
-		return video.Fail(video.TooManyPixels, "A picture has more than %d pixels.", maxPixels)
+		return engine.Fail(video.TooManyPixels, "A picture has more than %d pixels.", maxPixels)
 	case strings.Contains(stderr, "max_streams"):
-		return video.Fail(video.TooManyStreams, "The file has more than %d streams.", maxStreams)
+		return engine.Fail(video.TooManyStreams, "The file has more than %d streams.", maxStreams)
 	case strings.Contains(stderr, "not on whitelist"):
 		if audioDemuxers[demuxer] {
-			return video.Fail(video.NoVideoStream, "This is an audio file.")
+			return engine.Fail(video.NoVideoStream, "This is an audio file.")
 		}
-		return video.Fail(video.UnsupportedMedia, "The file is in none of the containers that are read: %s.", video.ContainerNames())
+		return engine.Fail(video.UnsupportedMedia, "The file is in none of the containers that are read: %s.", video.ContainerNames())
 	case code == averrorNoMemory:
 		return tooMuchMetadata()
 	case code == 0: // it got past the container, and ended without naming a reason
-		return video.Fail(video.UnsupportedMedia, "A stream of the file is coded in a way that we cannot open.")
+		return engine.Fail(video.UnsupportedMedia, "A stream of the file is coded in a way that we cannot open.")
 	}
 	for known := range strings.SplitSeq(demuxers, ",") {
 		if strings.HasPrefix(demuxer, known) {
-			return video.Fail(video.CorruptMedia, "The file begins like a video, but its structure is damaged or incomplete.")
+			return engine.Fail(video.CorruptMedia, "The file begins like a video, but its structure is damaged or incomplete.")
 		}
 	}
-	return video.Fail(video.UnsupportedMedia, "The file is not a video that we can read.")
+	return engine.Fail(video.UnsupportedMedia, "The file is not a video that we can read.")
 }
 
 type probed struct {
@@ -232,14 +233,14 @@ func (p probed) info(decodes map[string]bool) (Info, error) {
 		}
 	}
 	if pick == nil {
-		return info, video.Fail(video.NoVideoStream, "The file holds no video.")
+		return info, engine.Fail(video.NoVideoStream, "The file holds no video.")
 	}
 	info.Audio, info.HasAudio, info.Notices = p.sound(decodes)
 	if !pick.known() || !decodes[pick.Codec] {
-		return info, video.Fail(video.UnsupportedMedia, "The video is coded in a way that we cannot decode.")
+		return info, engine.Fail(video.UnsupportedMedia, "The video is coded in a way that we cannot decode.")
 	}
 	if pick.Width <= 0 || pick.Height <= 0 {
-		return info, video.Fail(video.CorruptMedia, "The video's size cannot be read.")
+		return info, engine.Fail(video.CorruptMedia, "The video's size cannot be read.")
 	}
 	info.Video = pick.video()
 	info.Video.End = info.Duration
@@ -287,7 +288,7 @@ func (p probed) sound(decodes map[string]bool) (heard AudioStream, found bool, n
 const namedChannels = 8
 
 func errEncrypted() error {
-	return video.Fail(video.EncryptedMedia, "The file is encrypted.")
+	return engine.Fail(video.EncryptedMedia, "The file is encrypted.")
 }
 
 func (s probedStream) known() bool {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -69,7 +70,7 @@ func (t *Tool) probeEnd(ctx context.Context, src Source, info Info) (Info, error
 }
 
 func cutShort(got, want float64) error {
-	return video.Fail(video.CorruptMedia, "The file promises %.1f seconds but ends after %.1f.", want, got)
+	return engine.Fail(video.CorruptMedia, "The file promises %.1f seconds but ends after %.1f.", want, got)
 }
 
 // packetEnds reads ffprobe's packet lines as they come and keeps three numbers:

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/engine"
 )
 
 // writeBuffer is how many bytes may wait for ffmpeg.
@@ -27,7 +27,7 @@ const writeBuffer = 128 << 10
 // what became of its reads: a connection that broke for good looks to it like
 // the end of the file, and it may still end with status 0. Here every read that
 // fails is known by its error: it ends the run that made it, with that error if
-// it is a *video.Failure, and otherwise with a DependencyError of kind "source".
+// it is a *engine.Failure, and otherwise with a DependencyError of kind "source".
 func Serve(ctx context.Context, size int64, open func() io.ReadSeeker) (Source, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
@@ -89,7 +89,7 @@ func (r *recordingReader) Read(p []byte) (int, error) {
 	}
 	if err != nil && !errors.Is(err, io.EOF) && r.waiting.Err() == nil {
 		reason := err
-		if !errors.As(err, new(*video.Failure)) { // which says that the source is to blame
+		if !errors.As(err, new(*engine.Failure)) { // which says that the source is to blame
 			reason = &DependencyError{Kind: SourceDependency, Err: err}
 		}
 		r.served.fail(reason)

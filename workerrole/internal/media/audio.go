@@ -12,6 +12,7 @@ import (
 	"github.com/Eyevinn/mp4ff/aac"
 	"github.com/Eyevinn/mp4ff/mp4"
 
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
@@ -72,7 +73,7 @@ func portions(seconds float64) []video.SoundPortion {
 // A track that ends before the video is filled with silence: a player would stop where it
 // ends. A portion beyond the end of a longer one has no segments.
 //
-// A *video.Failure says that the sound is broken; any other error may pass.
+// A *engine.Failure says that the sound is broken; any other error may pass.
 // Repeating the call gives the same bytes (Q8, Q16c).
 func EncodePortion(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int, dir string) (Portion, error) {
 	p, last := plan.Sound[index], index == len(plan.Sound)-1
@@ -97,7 +98,7 @@ func encodePortion(
 	}
 	end, err := tool.Sound(ctx, job)
 	if errors.As(err, new(*ffmpeg.RunError)) {
-		err = video.Fail(video.CorruptMedia, "The sound cannot be decoded.")
+		err = engine.Fail(video.CorruptMedia, "The sound cannot be decoded.")
 	}
 	if err != nil {
 		return made, end, err

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/testkit/mediatest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
@@ -22,7 +23,7 @@ import (
 // badClip is a recipe for a source that must be refused for good, with Code.
 type badClip struct {
 	Name string
-	Code video.Code
+	Code engine.Code
 	Make func(t testing.TB, dir string) string
 }
 
@@ -49,8 +50,14 @@ func badClips() []badClip {
 		{"html", video.UnsupportedMedia, bytesOf("<!doctype html><title>video</title><script>1</script>")},
 		{"svg", video.UnsupportedMedia, bytesOf(`<svg xmlns="http://www.w3.org/2000/svg"/>`)},
 		{"ffconcat", video.UnsupportedMedia, bytesOf("ffconcat version 1.0\nfile good\n")},
-		{"sdp", video.UnsupportedMedia, bytesOf("v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\nm=video 9 RTP/AVP 96\na=rtpmap:96 H264/90000\n")},
-		{"playlist-of-itself", video.UnsupportedMedia, bytesOf("#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:10,\nbytes\n#EXT-X-ENDLIST\n")},
+		{
+			"sdp", video.UnsupportedMedia,
+			bytesOf("v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\nm=video 9 RTP/AVP 96\na=rtpmap:96 H264/90000\n"),
+		},
+		{
+			"playlist-of-itself", video.UnsupportedMedia,
+			bytesOf("#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:10,\nbytes\n#EXT-X-ENDLIST\n"),
+		},
 		{"png", video.UnsupportedMedia, made(tiny, []string{"-frames:v", "1", "-f", "image2", "-c:v", "png", "-update", "1"})},
 		{"mp3-with-cover", video.NoVideoStream, made(mediatest.Hum(48000, 2), tiny, []string{
 			"-map", "0", "-map", "1", "-frames:v", "1", "-c:v", "mjpeg", "-disposition:v", "attached_pic", "-f", "mp3",
@@ -106,7 +113,7 @@ func TestBadSourcesAreRefused(t *testing.T) {
 			path := clip.Make(t, t.TempDir())
 			for _, src := range []ffmpeg.Source{{URL: path}, served(t, path)} {
 				_, err := probeAndPlan(t, tool, src)
-				var failure *video.Failure
+				var failure *engine.Failure
 				if !errors.As(err, &failure) || failure.Code != clip.Code {
 					t.Errorf("got %v, want code %s", err, clip.Code)
 				}
@@ -148,14 +155,16 @@ func TestPlaylistsReachNothing(t *testing.T) {
 			mediatest.Write(t, dir, name+ext, playlistTo(target))
 			path := filepath.Join(dir, name+ext)
 			for _, src := range []ffmpeg.Source{{URL: path}, served(t, path)} {
-				if _, err := probeAndPlan(t, tool, src); !errors.As(err, new(*video.Failure)) {
+				if _, err := probeAndPlan(t, tool, src); !errors.As(err, new(*engine.Failure)) {
 					t.Errorf("%s%s: probe said %v", name, ext, err)
 				}
 				// And nothing is reached when a plan exists already. It pins no
 				// demuxer here, so that only the whitelists are in the way.
 				plan := video.Plan{
 					FPS: video.Rational{Num: 10, Den: 1}, Frames: 10, SegmentFrames: 10, HasAudio: true,
-					Chunks: []video.Chunk{{To: 10}}, Renditions: []video.Rendition{{Name: "64p", Width: 64, Height: 64, MaxRate: 100000}},
+					Chunks: []video.Chunk{{To: 10}}, Renditions: []video.Rendition{{
+						Name: "64p", Width: 64, Height: 64, MaxRate: 100000,
+					}},
 				}
 				if _, err := media.EncodeChunk(t.Context(), tool, src, plan, 0, t.TempDir()); err == nil {
 					t.Errorf("%s%s: a chunk was encoded", name, ext)
@@ -174,7 +183,7 @@ func TestPromiseIsChecked(t *testing.T) {
 	t.Parallel()
 	tool := tool(t)
 	src, info := probe(t, tool, mediatest.Clips()[0].Make(t, t.TempDir()))
-	for factor, want := range map[float64]video.Code{2: video.CorruptMedia, 0.2: video.CorruptMedia} {
+	for factor, want := range map[float64]engine.Code{2: video.CorruptMedia, 0.2: video.CorruptMedia} {
 		src, lying := src, info
 		lying.Video.End *= factor
 		lying.Audio.End = 0 // else the last picture would stay while it goes on
@@ -191,7 +200,7 @@ func TestPromiseIsChecked(t *testing.T) {
 			mediatest.FFmpeg(t, mediatest.Moving("32x32", "5", 30), mediatest.X264(10), []string{"-f", "mp4", long})
 			src = ffmpeg.Source{URL: long, Demuxer: "mov"}
 		}
-		var failure *video.Failure
+		var failure *engine.Failure
 		for i := range plan.Chunks {
 			if _, err = media.EncodeChunk(t.Context(), tool, src, plan, i, t.TempDir()); err != nil {
 				break

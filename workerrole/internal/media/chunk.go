@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
@@ -33,7 +34,7 @@ const slack = 10
 // which must exist, and verifies it: the first frame is the chunk's, and none is missing.
 // When leading frames are missing, it starts decoding earlier and tries again.
 //
-// A *video.Failure says that the source is broken: all bytes that ffmpeg wanted
+// A *engine.Failure says that the source is broken: all bytes that ffmpeg wanted
 // were there, and no try gave every frame. Any other error may pass. Repeating
 // the call gives the same bytes (Q8, Q16c).
 func EncodeChunk(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int, dir string) (Encoded, error) {
@@ -64,7 +65,7 @@ func encodeChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob) (E
 			return Encoded{}, err
 		}
 		encoded, err := verify(job)
-		if !errors.As(err, new(*video.Failure)) {
+		if !errors.As(err, new(*engine.Failure)) {
 			return encoded, err
 		}
 		missing = err
@@ -83,7 +84,7 @@ func openEnded(job ffmpeg.ChunkJob) bool {
 func undecodable(job ffmpeg.ChunkJob, reason string, args ...any) error {
 	clock := func(frame int64) string { return job.Plan.FPS.Duration(frame).String() }
 	chunk := job.Plan.Chunks[job.Index]
-	return video.Fail(video.CorruptMedia, "The video cannot be decoded between %s and %s%s.", clock(chunk.From), clock(chunk.To), fmt.Sprintf(reason, args...))
+	return engine.Fail(video.CorruptMedia, "The video cannot be decoded between %s and %s%s.", clock(chunk.From), clock(chunk.To), fmt.Sprintf(reason, args...))
 }
 
 // margins are the seconds before the chunk where decoding starts, try by try; the last try
@@ -104,11 +105,11 @@ func checkDuration(job ffmpeg.ChunkJob, total int64) error {
 		return nil
 	}
 	if total >= job.End {
-		return video.Fail(video.CorruptMedia, "The video is much longer than the %.1f seconds that the file promises.", plan.DurationSeconds)
+		return engine.Fail(video.CorruptMedia, "The video is much longer than the %.1f seconds that the file promises.", plan.DurationSeconds)
 	}
 	lost := plan.Frames - total
 	if allowed := max(plan.Frames/20, plan.FPS.Frames(0.5), 2); total <= 0 || lost > allowed {
-		return video.Fail(video.CorruptMedia, "Only %d of %d frames can be decoded.", total, plan.Frames)
+		return engine.Fail(video.CorruptMedia, "Only %d of %d frames can be decoded.", total, plan.Frames)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/testkit/mediatest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
@@ -154,7 +155,7 @@ func TestRefusingAndReadingAgree(t *testing.T) {
 	dir := t.TempDir()
 	demuxerOf := func(name string, data []byte) (string, error) {
 		info, err := tool.Probe(t.Context(), ffmpeg.Source{URL: mediatest.Write(t, dir, strings.ReplaceAll(name, " ", "-"), data)})
-		if err != nil && !errors.As(err, new(*video.Failure)) {
+		if err != nil && !errors.As(err, new(*engine.Failure)) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		return info.Demuxer, err

@@ -7,6 +7,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/testkit/mediatest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
@@ -126,14 +127,14 @@ func TestReadThatFailsFailsTheRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	away := errors.New("the storage is away")
-	replaced := video.Fail(video.SourceChanged, "It was replaced.")
+	replaced := engine.Fail(video.SourceChanged, "It was replaced.")
 	for name, left := range map[string]int{"at once": 0, "in the middle": int(size.Size()) * 6 / 10, "at the end": int(size.Size()) - 10} {
 		for _, why := range []error{away, replaced} {
 			breaks := func(body io.ReadSeeker) io.ReadSeeker { return &broken{ReadSeeker: body, left: left, err: why} }
 			check := func(what string, err error) {
 				t.Helper()
 				var trouble interface{ Dependency() string }
-				var failure *video.Failure
+				var failure *engine.Failure
 				switch isTrouble := errors.As(err, &trouble) && trouble.Dependency() == ffmpeg.SourceDependency; {
 				case why == away && (!isTrouble || !errors.Is(err, away)), why == replaced && (!errors.As(err, &failure) || failure.Code != video.SourceChanged):
 					t.Errorf("%s, %s: %v", what, name, err)

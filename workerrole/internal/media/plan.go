@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
@@ -42,7 +43,7 @@ const (
 // Plan cuts a probed source into chunks and chooses what is made of it. It is pure. The
 // caller fills in what it does not know: the generation, a copy, the promises.
 //
-// A *video.Failure says which limit the source exceeds.
+// A *engine.Failure says which limit the source exceeds.
 func Plan(info ffmpeg.Info) (video.Plan, error) {
 	if err := check(info); err != nil {
 		return video.Plan{}, err
@@ -68,10 +69,10 @@ func Plan(info ffmpeg.Info) (video.Plan, error) {
 	}
 	decoded := max(p.Frames, int64(info.Video.AvgFPS.Float()*pictures)) // of a fast camera's, some are left out
 	if decoded > maxFrames {
-		return video.Plan{}, video.Fail(video.TooManyFrames, "The video has %d frames; %d are allowed.", decoded, maxFrames)
+		return video.Plan{}, engine.Fail(video.TooManyFrames, "The video has %d frames; %d are allowed.", decoded, maxFrames)
 	}
 	if all := decoded * int64(info.Video.Width*info.Video.Height); all > maxDecoded {
-		return video.Plan{}, video.Fail(video.TooManyPixels, "All pictures have %d million pixels together; %d are allowed.", all/1e6, int64(maxDecoded/1e6))
+		return video.Plan{}, engine.Fail(video.TooManyPixels, "All pictures have %d million pixels together; %d are allowed.", all/1e6, int64(maxDecoded/1e6))
 	}
 	p.DurationSeconds = p.FPS.Seconds(p.Frames)
 	p.Width, p.Height = displayed(info.Video)
@@ -98,13 +99,13 @@ func check(info ffmpeg.Info) error {
 	seconds := max(info.Duration, v.End)
 	switch {
 	case info.Streams > maxStreams:
-		return video.Fail(video.TooManyStreams, "The file has %d streams; %d are allowed.", info.Streams, maxStreams)
+		return engine.Fail(video.TooManyStreams, "The file has %d streams; %d are allowed.", info.Streams, maxStreams)
 	case v.Width*v.Height > maxPixels:
-		return video.Fail(video.TooManyPixels, "A picture has %d × %d pixels; %d in all are allowed.", v.Width, v.Height, maxPixels)
+		return engine.Fail(video.TooManyPixels, "A picture has %d × %d pixels; %d in all are allowed.", v.Width, v.Height, maxPixels)
 	case min(v.Width, v.Height) < minSide:
-		return video.Fail(video.TooSmall, "A picture has %d × %d pixels; each side must have %d.", v.Width, v.Height, minSide)
+		return engine.Fail(video.TooSmall, "A picture has %d × %d pixels; each side must have %d.", v.Width, v.Height, minSide)
 	case seconds > video.MaxDuration.Seconds():
-		return video.Fail(video.TooLong, "The video lasts %s; %s are allowed.", time.Duration(seconds)*time.Second, video.MaxDuration)
+		return engine.Fail(video.TooLong, "The video lasts %s; %s are allowed.", time.Duration(seconds)*time.Second, video.MaxDuration)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
@@ -183,7 +184,7 @@ func TestLimits(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(*ffmpeg.Info)
-		want   video.Code
+		want   engine.Code
 	}{
 		"pixels": {func(i *ffmpeg.Info) { i.Video.Width = 30000 }, video.TooManyPixels},
 		"pixels-of-all-frames": {func(i *ffmpeg.Info) {
@@ -200,7 +201,7 @@ func TestLimits(t *testing.T) {
 	} {
 		info := source(640, 360, "30/1", "30/1", 10)
 		c.change(&info)
-		var failure *video.Failure
+		var failure *engine.Failure
 		if _, err := Plan(info); !errors.As(err, &failure) || failure.Code != c.want {
 			t.Errorf("%s: got %v, want %s", name, err, c.want)
 		}

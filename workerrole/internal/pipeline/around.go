@@ -9,8 +9,8 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
@@ -25,10 +25,10 @@ func (r *Runner) countUsage(ctx context.Context, d *delivery, next handler) erro
 	ctx, requests := azstore.WithCounter(ctx)
 	ctx, runs := ffmpeg.WithRuns(ctx)
 	runs.Moved = d.work.Progress
-	d.spent = func() videostore.Usage {
+	d.spent = func() engine.Usage {
 		counts := requests.Counts()
 		counts.Requests[azstore.QueueWrite] += 1 + int(d.job.Renewals())
-		return videostore.Usage{
+		return engine.Usage{
 			Requests: counts.Requests, Sent: counts.Sent, Received: counts.Received,
 			CPU: runs.Usage().CPU.Round(time.Millisecond).Seconds(),
 		}
@@ -47,18 +47,18 @@ func (r *Runner) reportAttempt(ctx context.Context, d *delivery, next handler) e
 	if r.Ended == nil {
 		return err
 	}
-	outcome := videostore.OutcomeDone
+	outcome := engine.OutcomeDone
 	fate, _ := azq.FateOf(err)
 	_, trouble := azq.AsDependencyError(err)
 	switch {
 	case err == nil:
 	case fate == azq.FateSnoozed, trouble, context.Cause(ctx) != nil:
-		outcome = videostore.OutcomeReleased
+		outcome = engine.OutcomeReleased
 	default:
-		outcome = videostore.OutcomeRetry
+		outcome = engine.OutcomeRetry
 	}
 	spent := d.spent()
-	r.Ended(d.key.Step, videostore.Attempt{Started: begun, Ended: time.Now(), Outcome: outcome, Usage: &spent})
+	r.Ended(d.key.Step, engine.Attempt{Started: begun, Ended: time.Now(), Outcome: outcome, Usage: &spent})
 	return err
 }
 
@@ -92,7 +92,7 @@ func niceness(v video.Video, job *azq.RawJob) int {
 func (r *Runner) blameHost(ctx context.Context, d *delivery, next handler) error {
 	err := next(ctx, d)
 	_, trouble := azq.AsDependencyError(err)
-	if err == nil || trouble || r.CheckHost == nil || context.Cause(ctx) != nil || errors.Is(err, videostore.ErrGone) {
+	if err == nil || trouble || r.CheckHost == nil || context.Cause(ctx) != nil || errors.Is(err, engine.ErrGone) {
 		return err
 	}
 	_, sick := os.Stat(d.work.Dir)
@@ -113,7 +113,7 @@ func (r *Runner) watchVideo(ctx context.Context, d *delivery, next handler) erro
 		tick := time.NewTicker(r.Watch)
 		defer tick.Stop()
 		for { // at once, too: the claim may have been too late to see it
-			if _, err := d.claim.Active(ctx); errors.Is(err, videostore.ErrGone) {
+			if _, err := d.claim.Active(ctx); errors.Is(err, engine.ErrGone) {
 				cancel(err)
 			}
 			select {
@@ -124,8 +124,8 @@ func (r *Runner) watchVideo(ctx context.Context, d *delivery, next handler) erro
 		}
 	}()
 	err := next(ctx, d)
-	if err != nil && errors.Is(context.Cause(ctx), videostore.ErrGone) {
-		err = videostore.ErrGone
+	if err != nil && errors.Is(context.Cause(ctx), engine.ErrGone) {
+		err = engine.ErrGone
 	}
 	cancel(nil)
 	<-watch
@@ -139,17 +139,17 @@ func (r *Runner) judge(ctx context.Context, d *delivery, next handler) error {
 	if err != nil && d.claim != nil && !d.ended {
 		err = r.writeEnd(ctx, d, err)
 	}
-	if r.Early != nil && d.claim != nil && growing(d.claim.Video, d.key) {
+	if r.Early != nil && d.claim != nil && growing(d.claim.Subject, d.key) {
 		err = r.Early.Settle(ctx, d.key, d.job.Item.Snoozes, err)
 	}
 	switch {
-	case errors.Is(err, videostore.ErrGone):
+	case errors.Is(err, engine.ErrGone):
 		return azq.Unwanted(err.Error())
-	case errors.Is(err, videostore.ErrDuplicate):
+	case errors.Is(err, engine.ErrDuplicate):
 		return nil
-	case errors.Is(err, videostore.ErrSuperseded) && d.claim == nil: // the next delivery sees how it stands
+	case errors.Is(err, engine.ErrSuperseded) && d.claim == nil: // the next delivery sees how it stands
 		return azq.Snooze(time.Second, err.Error())
-	case errors.Is(err, videostore.ErrSuperseded):
+	case errors.Is(err, engine.ErrSuperseded):
 		return azq.ErrLeaseLost
 	}
 	return err
@@ -160,12 +160,12 @@ func (r *Runner) writeEnd(ctx context.Context, d *delivery, err error) error {
 	cause := context.Cause(ctx)
 	_, trouble := azq.AsDependencyError(err)
 	fate, _ := azq.FateOf(err)
-	failure, failed := errors.AsType[*video.Failure](err)
+	failure, failed := errors.AsType[*engine.Failure](err)
 	early := failed && d.work.Growing() // which says nothing about the whole file
 	switch {
-	case errors.Is(err, videostore.ErrSuperseded): // another attempt owns the row
-	case errors.Is(err, videostore.ErrGone), errors.Is(cause, azq.ErrDraining):
-		r.giveBack(ctx, d, videostore.OutcomeReleased, nil) // or the row would say "running" for ever
+	case errors.Is(err, engine.ErrSuperseded): // another attempt owns the row
+	case errors.Is(err, engine.ErrGone), errors.Is(cause, azq.ErrDraining):
+		r.giveBack(ctx, d, engine.OutcomeReleased, nil) // or the row would say "running" for ever
 	case failed && !early:
 		if err := d.claim.Fail(ctx, failure); err != nil {
 			return r.writeEnd(ctx, d, err)
@@ -173,15 +173,15 @@ func (r *Runner) writeEnd(ctx context.Context, d *delivery, err error) error {
 		return r.follow(ctx, d, d.claim.SendOutbox(ctx)) // a part that failed alone may have been the last
 	case errors.Is(cause, azq.ErrLeaseLost): // another attempt will own it
 	case early, trouble, fate == azq.FateSnoozed, errors.Is(cause, azq.ErrLeaseEnding):
-		r.giveBack(ctx, d, videostore.OutcomeReleased, err)
+		r.giveBack(ctx, d, engine.OutcomeReleased, err)
 	default:
-		r.giveBack(ctx, d, videostore.OutcomeRetry, err)
+		r.giveBack(ctx, d, engine.OutcomeRetry, err)
 	}
 	return err
 }
 
 // giveBack writes the end of an attempt into the step row, though ctx may have ended.
-func (r *Runner) giveBack(ctx context.Context, d *delivery, outcome videostore.Outcome, cause error) {
+func (r *Runner) giveBack(ctx context.Context, d *delivery, outcome engine.Outcome, cause error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	if err := d.claim.GiveBack(ctx, outcome, cause); err != nil {
@@ -201,14 +201,14 @@ func requestedAt(job *azq.RawJob) time.Time {
 // Exhausted records the failure of a step that is not done again before its item becomes
 // poison. Safe to repeat.
 func (r *Runner) Exhausted(ctx context.Context, job *azq.RawJob, cause error) error {
-	key, err := workflow.KeyOf(job.Item)
+	key, err := engine.KeyOf(job.Item)
 	if err != nil {
 		return nil // no step can be recorded
 	}
-	if !key.Declared().HasRows() { // or the reconciler would send the item again
+	if !workflow.Declaration.StepOf(key).HasRows() { // or the reconciler would send the item again
 		return r.Videos.GaveUp(ctx, key.ID, key.Step)
 	}
-	if r.Early != nil && key.Declared().Stage != workflow.OnRequest {
+	if r.Early != nil && workflow.Declaration.StepOf(key).Stage != engine.OnRequest {
 		if again, err := r.Early.Exhausted(ctx, key, requestedAt(job)); again && err == nil {
 			return azq.Unwanted("the step is done again with the complete upload")
 		} else if err != nil {
@@ -219,8 +219,8 @@ func (r *Runner) Exhausted(ctx context.Context, job *azq.RawJob, cause error) er
 	if errors.Is(cause, azq.ErrKilled) {
 		reason = fmt.Sprintf("needs more memory than there is: it was killed %d times", job.Item.Kills+1)
 	}
-	return r.Videos.FailStep(ctx, key, &video.Failure{
-		Code:   video.ProcessingFailed,
+	return r.Videos.FailStep(ctx, key, &engine.Failure{
+		Code:   engine.ProcessingFailed,
 		Detail: fmt.Sprintf("the %s step %s; an operator finds the reason in /ops/poison", key.Step, reason),
 	})
 }

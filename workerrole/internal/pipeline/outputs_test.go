@@ -14,6 +14,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -33,9 +34,9 @@ const (
 	stepMerged  = "merged"
 )
 
-var merged = []workflow.Step{
-	{Name: stepSpotted, Stage: workflow.AfterReady, Count: workflow.PerChunk, Queues: []string{workflow.EncodeLow}},
-	{Name: stepMerged, Stage: workflow.AfterReady, Queues: []string{workflow.Audio}},
+var merged = []engine.Step{
+	{Name: stepSpotted, Stage: engine.AfterReady, Count: workflow.PerChunk, Queues: []string{workflow.EncodeLow}},
+	{Name: stepMerged, Stage: engine.AfterReady, Queues: []string{workflow.Audio}},
 }
 
 // merging lists the frames of all chunks of a step, many times over.
@@ -63,7 +64,7 @@ func (m *merging) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit,
 type merge struct {
 	videos *videostore.Store
 	blobs  *blobstore.Store
-	id     video.ID
+	id     engine.ID
 }
 
 func newMerge(t *testing.T) merge {
@@ -72,27 +73,33 @@ func newMerge(t *testing.T) merge {
 	if err := a.Ensure(t.Context(), azstore.Names{Containers: []string{video.MediaContainer}, Tables: videostore.Tables}); err != nil {
 		t.Fatal(err)
 	}
-	m := merge{videostore.New(a, noQueues{}), blobstore.New(a), video.NewID()}
-	v := video.Video{ID: m.id, Title: "x", State: video.Processing, Generation: 1, CreatedAt: time.Now(), UpdatedAt: time.Now()}
+	m := merge{videostore.New(a, noQueues{}), blobstore.New(a), engine.NewID()}
+	v := video.Video{
+		Meta:  engine.Meta{ID: m.id, State: engine.Processing, Generation: 1, CreatedAt: time.Now(), UpdatedAt: time.Now()},
+		Title: "x",
+	}
 	if _, err := m.videos.Create(t.Context(), v); err != nil {
 		t.Fatal(err)
 	}
-	plan := video.Plan{Generation: 1, FPS: video.Rational{Num: 30, Den: 1}, Chunks: []video.Chunk{{To: 60}, {From: 60, To: 90}}}
-	plan.Promises = []video.Promise{
-		{Step: workflow.MakerOf(workflow.Pictures), Items: 2, PerChunk: true, Queue: workflow.EncodeLow},
-		{Step: stepSpotted, Items: 2, PerChunk: true, After: true, Optional: true, Queue: workflow.EncodeLow},
+	plan := video.Plan{
+		Plan: engine.Plan{Generation: 1}, FPS: video.Rational{Num: 30, Den: 1},
+		Chunks: []video.Chunk{{To: 60}, {From: 60, To: 90}},
+	}
+	plan.Promises = []engine.Promise{
+		{Step: workflow.Declaration.MakerOf(workflow.Pictures), Items: 2, Windowed: true, Queue: workflow.EncodeLow},
+		{Step: stepSpotted, Items: 2, Windowed: true, After: true, Optional: true, Queue: workflow.EncodeLow},
 		{Step: stepMerged, Items: 1, After: true, Optional: true, Queue: workflow.Audio},
 	}
-	m.commit(t, workflow.OnlyStepIn(workflow.First).Name, 0, videostore.Commit{Plan: &plan})
-	m.commit(t, workflow.MakerOf(workflow.Pictures), 1, videostore.Commit{Output: video.ChunkOutput{Frames: 30}})
-	m.commit(t, workflow.MakerOf(workflow.Pictures), 0, videostore.Commit{Output: video.ChunkOutput{Frames: 60}})
-	m.commit(t, workflow.OnlyStepIn(workflow.Last).Name, 0, videostore.Commit{Video: func(v *video.Video) { v.State, v.Serving = video.Ready, 1 }})
+	m.commit(t, workflow.Declaration.Only(engine.First).Name, 0, videostore.Commit{Plan: &plan})
+	m.commit(t, workflow.Declaration.MakerOf(workflow.Pictures), 1, videostore.Commit{Output: video.ChunkOutput{Frames: 30}})
+	m.commit(t, workflow.Declaration.MakerOf(workflow.Pictures), 0, videostore.Commit{Output: video.ChunkOutput{Frames: 60}})
+	m.commit(t, workflow.Declaration.Only(engine.Last).Name, 0, videostore.Commit{Edit: func(v *video.Video) { v.State, v.Serving = engine.Ready, 1 }})
 	return m
 }
 
 func (m merge) commit(t *testing.T, step string, index int, c videostore.Commit) {
 	t.Helper()
-	claim, err := m.videos.Claim(t.Context(), workflow.Key{ID: m.id, Generation: 1, Step: step, Index: index}, step, "w", time.Time{})
+	claim, err := m.videos.Claim(t.Context(), engine.Key{ID: m.id, Generation: 1, Step: step, Index: index}, step, "w", time.Time{})
 	if err == nil {
 		err = claim.Commit(t.Context(), c)
 	}
@@ -105,7 +112,7 @@ func (m merge) commit(t *testing.T, step string, index int, c videostore.Commit)
 func (m merge) run(t *testing.T, step pipeline.Step) error {
 	t.Helper()
 	runner := &pipeline.Runner{Videos: m.videos, Blobs: m.blobs, Step: step, Scratch: t.TempDir(), Watch: time.Minute, Log: slog.Default()}
-	key := workflow.Key{ID: m.id, Generation: 1, Step: stepMerged}
+	key := engine.Key{ID: m.id, Generation: 1, Step: stepMerged}
 	item, err := azq.NewItem(key.Step, string(m.id), key.ItemID(), key.Payload())
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +124,7 @@ func (m merge) run(t *testing.T, step pipeline.Step) error {
 // META, is a file.
 func TestMergeOfManyOutputs(t *testing.T) {
 	t.Parallel()
-	m, step := newMerge(t), &merging{of: workflow.MakerOf(workflow.Pictures)}
+	m, step := newMerge(t), &merging{of: workflow.Declaration.MakerOf(workflow.Pictures)}
 	if err := m.run(t, step); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +135,7 @@ func TestMergeOfManyOutputs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made := rec.Video.Made
+	made := rec.Subject.Made
 	if len(made) != 1 || len(made[0].Files) != 1 || made[0].Facts != nil || !strings.HasSuffix(made[0].Files[0].Blob, "/facts.json") {
 		t.Fatalf("made %+v", made)
 	}
@@ -154,11 +161,11 @@ func TestMergeWaitsForAStepAfterReady(t *testing.T) {
 		t.Fatal(err)
 	}
 	waited, _ := view.Find(1, stepMerged, 0)
-	if tries := waited.AllAttempts(); len(tries) != 1 || tries[0].Outcome != videostore.OutcomeReleased {
+	if tries := waited.AllAttempts(); len(tries) != 1 || tries[0].Outcome != engine.OutcomeReleased {
 		t.Errorf("its row tells of %+v", tries)
 	}
-	failed := workflow.Key{ID: m.id, Generation: 1, Step: stepSpotted}
-	if err := m.videos.FailStep(t.Context(), failed, &video.Failure{Code: video.ProcessingFailed}); err != nil {
+	failed := engine.Key{ID: m.id, Generation: 1, Step: stepSpotted}
+	if err := m.videos.FailStep(t.Context(), failed, &engine.Failure{Code: engine.ProcessingFailed}); err != nil {
 		t.Fatal(err)
 	}
 	if err := m.run(t, step); err != nil || !slices.Equal(step.frames, []int64{-1, 30}) {

@@ -11,6 +11,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/testkit/partstest"
 	"github.com/cutroom/cutroom/shared/video"
@@ -23,7 +24,7 @@ import (
 type sent struct {
 	t       *testing.T
 	blobs   *blobstore.Store
-	id      video.ID
+	id      engine.ID
 	layout  sourceparts.Layout
 	content []byte
 }
@@ -35,7 +36,7 @@ func newSent(t *testing.T, content []byte, partBytes int64) *sent {
 		t.Fatal(err)
 	}
 	return &sent{
-		t: t, blobs: blobstore.New(account), id: video.NewID(), content: content,
+		t: t, blobs: blobstore.New(account), id: engine.NewID(), content: content,
 		layout: sourceparts.Layout{Bytes: int64(len(content)), PartBytes: partBytes, Epoch: "e"},
 	}
 }
@@ -64,7 +65,7 @@ func (s *sent) complete() video.Video {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return video.Video{ID: s.id, SourceETag: etag, Upload: partstest.Upload(s.layout)}
+	return video.Video{Meta: engine.Meta{ID: s.id, SourceETag: etag, Upload: partstest.Upload(s.layout)}}
 }
 
 // read reads from a byte on.
@@ -110,7 +111,7 @@ func TestPartsReadAsOneFile(t *testing.T) {
 	}
 	v.SourceETag = `"0x1"`
 	_, err = openUpload(t.Context(), s.blobs, v)
-	if failure := new(video.Failure); !errors.As(err, &failure) || failure.Code != video.SourceChanged {
+	if failure := new(engine.Failure); !errors.As(err, &failure) || failure.Code != video.SourceChanged {
 		t.Errorf("another manifest: %v", err)
 	}
 }
@@ -130,7 +131,7 @@ func TestReplacedPartIsRefused(t *testing.T) {
 	refused := func(what string) {
 		t.Helper()
 		_, err = read(t.Context(), whole, 0, s.layout.Bytes)
-		if failure := new(video.Failure); !errors.As(err, &failure) || failure.Code != video.SourceChanged {
+		if failure := new(engine.Failure); !errors.As(err, &failure) || failure.Code != video.SourceChanged {
 			t.Errorf("%s part: %v", what, err)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
@@ -32,7 +33,7 @@ import (
 type Step interface {
 	// Run writes the step's output and returns what the commit writes. It may be
 	// called several times for the same step, also while an earlier call still runs in
-	// another worker. An error that is a *video.Failure is permanent, one that
+	// another worker. An error that is a *engine.Failure is permanent, one that
 	// azq.AsDependencyError knows costs the item nothing, any other is a failed attempt.
 	// What a step without rows returns is not used.
 	Run(ctx context.Context, w *Work) (videostore.Commit, error)
@@ -56,16 +57,16 @@ type Runner struct {
 	// Delivered and Ended, if set, are told of every delivery, and of every attempt of a
 	// step without rows; videostore.Observer is told of the other attempts. For metrics.
 	Delivered func(job *azq.RawJob, asked time.Time)
-	Ended     func(step string, a videostore.Attempt)
+	Ended     func(step string, a engine.Attempt)
 }
 
 // delivery is a message on its way to its step.
 type delivery struct {
 	job    *azq.RawJob
-	key    workflow.Key
-	spent  func() videostore.Usage // what the attempt has spent so far
-	claim  *videostore.Claim       // nil before the claim, and of a step without rows
-	ended  bool                    // the row says how the attempt ended
+	key    engine.Key
+	spent  func() engine.Usage // what the attempt has spent so far
+	claim  *videostore.Claim   // nil before the claim, and of a step without rows
+	ended  bool                // the row says how the attempt ended
 	work   *Work
 	commit videostore.Commit // what the step returned
 }
@@ -80,12 +81,12 @@ type (
 // Handle runs the step that the message asks for. nil means that the message may be
 // deleted; package azq lists what other errors mean. Safe to repeat.
 func (r *Runner) Handle(ctx context.Context, job *azq.RawJob) error {
-	key, err := workflow.KeyOf(job.Item)
+	key, err := engine.KeyOf(job.Item)
 	if err != nil {
 		return azq.Permanent(err)
 	}
 	d := &delivery{job: job, key: key, work: r.newWork(key, job)}
-	if !key.Declared().HasRows() { // such a step writes what may be written any number of times
+	if !workflow.Declaration.StepOf(key).HasRows() { // such a step writes what may be written any number of times
 		// Every request to storage is progress, also one that is throttled.
 		return wrap(r.run, r.countUsage, r.reportAttempt)(azstore.OnRequest(ctx, job.Progress), d)
 	}
@@ -114,7 +115,7 @@ func wrap(h handler, around ...wrapper) handler {
 func (r *Runner) orderOfWrites(ctx context.Context, d *delivery, run handler) (err error) {
 	// snippet: order-of-writes
 	d.claim, err = r.Videos.Claim(ctx, d.key, d.job.MessageID, r.Worker, requestedAt(d.job))
-	if errors.Is(err, videostore.ErrDone) { // by an earlier delivery, which may have sent nothing
+	if errors.Is(err, engine.ErrDone) { // by an earlier delivery, which may have sent nothing
 		d.ended = true
 		return r.follow(ctx, d, r.Videos.Flush(ctx, d.key.ID))
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -23,8 +24,8 @@ type Previewer interface {
 
 // isSeekRequest reports whether a message asks for a part that a viewer went to: it came
 // through the queue of the first parts, in any lane, and its part is not the first.
-func isSeekRequest(key workflow.Key, job *azq.RawJob) bool {
-	return key.Index > 0 && job.Base == key.Declared().Queues[0]
+func isSeekRequest(key engine.Key, job *azq.RawJob) bool {
+	return key.Index > 0 && job.Base == workflow.Declaration.StepOf(key).Queues[0]
 }
 
 // previewSeek makes a preview and sends the part on to another queue. The slots of the
@@ -40,14 +41,14 @@ func (r *Runner) previewSeek(ctx context.Context, d *delivery, next handler) err
 		return next(ctx, d)
 	}
 	rec, plan, there, err := r.Videos.BeginPreview(ctx, d.key)
-	if errors.Is(err, videostore.ErrDone) {
+	if errors.Is(err, engine.ErrDone) {
 		return r.Videos.Flush(ctx, d.key.ID)
 	}
 	if err != nil {
 		return err
 	}
 	if !there {
-		d.work.Video, d.work.Plan, d.work.Prefix = rec.Video, plan, d.key.PreviewPrefix(rand.Text())
+		d.work.Video, d.work.Plan, d.work.Prefix = rec.Subject, plan, videostore.PreviewPrefix(d.key, rand.Text())
 		preview := func(ctx context.Context, d *delivery) error { return r.preview(ctx, d, p) }
 		if err := r.makeScratch(ctx, d, preview); err != nil {
 			return err
@@ -55,7 +56,9 @@ func (r *Runner) previewSeek(ctx context.Context, d *delivery, next handler) err
 	}
 	failpoint.Hit(d.key.Step + "/preview")
 	// Safe to repeat: a second worker finds the part claimed or done.
-	return r.Videos.Resend(ctx, rec, []videostore.OutboxMessage{{Queue: d.key.Declared().QueueAt(1, rec.Video), Key: d.key}})
+	return r.Videos.Resend(ctx, rec, []engine.OutboxMessage{{
+		Queue: workflow.Declaration.QueueAt(workflow.Declaration.StepOf(d.key), 1, rec.Subject.Meta), Key: d.key,
+	}})
 }
 
 func (r *Runner) preview(ctx context.Context, d *delivery, p Previewer) error {

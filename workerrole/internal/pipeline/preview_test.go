@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
@@ -12,8 +13,8 @@ import (
 // one it comes through depends on the customer.
 func TestAViewerIsRecognisedInEveryLane(t *testing.T) {
 	t.Parallel()
-	chunk := func(index int) workflow.Key {
-		return workflow.Key{ID: video.NewID(), Generation: 1, Step: workflow.StepEncode, Index: index}
+	chunk := func(index int) engine.Key {
+		return engine.Key{ID: engine.NewID(), Generation: 1, Step: workflow.StepEncode, Index: index}
 	}
 	for lane := range azq.DefaultLanes {
 		job := func(base string) *azq.RawJob {
@@ -44,7 +45,7 @@ func TestPriorityOfPrograms(t *testing.T) {
 		{workflow.EncodeNormal, false, workflow.BulkNice},
 		{workflow.Finish, true, workflow.BulkNice},
 	} {
-		if got := niceness(video.Video{Bulk: c.bulk}, &azq.RawJob{Queue: c.queue + "-2", Base: c.queue}); got != c.nice {
+		if got := niceness(video.Video{Meta: engine.Meta{Bulk: c.bulk}}, &azq.RawJob{Queue: c.queue + "-2", Base: c.queue}); got != c.nice {
 			t.Errorf("%+v: the niceness is %d", c, got)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
@@ -108,7 +109,7 @@ func TestReplacedSourceIsRefused(t *testing.T) {
 	put(film(t, "blue"))
 	refused := func(what string, err error) {
 		t.Helper()
-		var failure *video.Failure
+		var failure *engine.Failure
 		if !errors.As(err, &failure) || failure.Code != video.SourceChanged {
 			t.Errorf("%s: %v, want %s", what, err, video.SourceChanged)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -30,8 +31,11 @@ func TestAStepOfAVideoThatWentMeanwhileStopsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	videos := videostore.New(account, mute{})
-	id := video.NewID()
-	v := video.Video{ID: id, Owner: video.LocalOwner, State: video.AwaitingUpload, Upload: &video.Upload{Bytes: 1, PartBytes: 1, Epoch: "e"}}
+	id := engine.NewID()
+	v := video.Video{Meta: engine.Meta{
+		ID: id, Owner: video.LocalOwner, State: engine.AwaitingUpload,
+		Upload: &engine.Upload{Bytes: 1, PartBytes: 1, Epoch: "e"},
+	}}
 	_, err := videos.Create(t.Context(), v)
 	if err == nil {
 		_, err = videos.Uploaded(t.Context(), id, "e", "etag")
@@ -39,7 +43,7 @@ func TestAStepOfAVideoThatWentMeanwhileStopsAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	claim, err := videos.Claim(t.Context(), workflow.Key{ID: id, Generation: 1, Step: workflow.StepProbe}, "m", "w", time.Time{})
+	claim, err := videos.Claim(t.Context(), engine.Key{ID: id, Generation: 1, Step: workflow.StepProbe}, "m", "w", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +57,7 @@ func TestAStepOfAVideoThatWentMeanwhileStopsAtOnce(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	if err := r.watchVideo(ctx, &delivery{claim: claim}, run); !errors.Is(err, videostore.ErrGone) {
+	if err := r.watchVideo(ctx, &delivery{claim: claim}, run); !errors.Is(err, engine.ErrGone) {
 		t.Errorf("%v, want ErrGone", err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -26,7 +27,7 @@ import (
 // Work is what a step works with. A step without rows has only Key, Progress, Log and
 // Again.
 type Work struct {
-	Key      workflow.Key
+	Key      engine.Key
 	Video    video.Video
 	Plan     video.Plan // empty for the first step, which makes it, and for captions
 	Input    string     // blob that came with the request
@@ -43,7 +44,7 @@ type Work struct {
 	early  Early
 }
 
-func (r *Runner) newWork(key workflow.Key, job *azq.RawJob) *Work {
+func (r *Runner) newWork(key engine.Key, job *azq.RawJob) *Work {
 	return &Work{
 		Key: key, Progress: job.Progress, Again: job.DequeueCount > 1 && job.Item.Snoozes == 0,
 		Log:    r.Log.With("video", key.ID, "step", key.Step, "index", key.Index),
@@ -52,8 +53,8 @@ func (r *Runner) newWork(key workflow.Key, job *azq.RawJob) *Work {
 }
 
 func (w *Work) claimed(c *videostore.Claim) {
-	w.Video, w.Plan, w.Input, w.Prefix = c.Video, c.Plan, c.Step.Input, w.Key.BlobPrefix(c.Step.Attempt)
-	w.Log = w.Log.With("attempt", c.Step.Attempts)
+	w.Video, w.Plan, w.Input, w.Prefix = c.Subject, c.Plan, c.Run.Input, w.Key.BlobPrefix(c.Run.Attempt)
+	w.Log = w.Log.With("attempt", c.Run.Attempts)
 }
 
 // mergePause is how long a step waits that merges what another step after ready has not made yet.
@@ -72,7 +73,7 @@ func Outputs[T any](ctx context.Context, w *Work, step string) ([]*T, error) {
 			return nil, azq.Snooze(mergePause, fmt.Sprintf("%s has runs that have not ended", step))
 		}
 	}
-	return videostore.OutputsOf[T](view, w.Key.Generation, step)
+	return engine.OutputsOf[T](view, w.Key.Generation, step)
 }
 
 // storeFacts moves facts that are too large for META into a file of the step, facts.json.
@@ -81,7 +82,7 @@ func (w *Work) storeFacts(ctx context.Context, c *videostore.Commit) error {
 		return nil
 	}
 	data, err := json.Marshal(c.Facts)
-	if err != nil || len(data) <= video.MaxFacts {
+	if err != nil || len(data) <= engine.MaxFacts {
 		return err
 	}
 	file, err := w.PutData(ctx, "facts.json", data, "application/json")
@@ -99,17 +100,17 @@ func (w *Work) ReadInput(ctx context.Context) ([]byte, error) {
 }
 
 // Put stores a local file under the attempt's prefix, in container "media".
-func (w *Work) Put(ctx context.Context, path, contentType string) (video.File, error) {
+func (w *Work) Put(ctx context.Context, path, contentType string) (engine.File, error) {
 	file, _, err := w.putFile(ctx, video.MediaContainer, path, contentType)
 	return file, err
 }
 
 // PutData is Put for data in memory.
-func (w *Work) PutData(ctx context.Context, name string, data []byte, contentType string) (video.File, error) {
-	file := video.File{Name: name, Blob: w.Prefix + name, ContentType: contentType, Bytes: int64(len(data))}
+func (w *Work) PutData(ctx context.Context, name string, data []byte, contentType string) (engine.File, error) {
+	file := engine.File{Name: name, Blob: w.Prefix + name, ContentType: contentType, Bytes: int64(len(data))}
 	_, err := w.blobs.Put(ctx, video.MediaContainer, file.Blob, data, blobstore.Options{ContentType: contentType})
 	if err != nil {
-		return video.File{}, fmt.Errorf("store %s of %s: %w", name, w.Key, err)
+		return engine.File{}, fmt.Errorf("store %s of %s: %w", name, w.Key, err)
 	}
 	w.Progress()
 	return file, nil
@@ -121,39 +122,39 @@ func (w *Work) PutSource(ctx context.Context, path, contentType string) (video.B
 	return video.Blob{Name: file.Blob, ETag: etag}, err
 }
 
-func (w *Work) putFile(ctx context.Context, container, path, contentType string) (file video.File, etag string, err error) {
+func (w *Work) putFile(ctx context.Context, container, path, contentType string) (file engine.File, etag string, err error) {
 	name := filepath.Base(path)
 	info, err := os.Stat(path)
 	if err == nil {
 		etag, err = w.blobs.PutFile(ctx, container, w.Prefix+name, path, contentType)
 	}
 	if err != nil {
-		return video.File{}, "", fmt.Errorf("store %s of %s: %w", name, w.Key, err)
+		return engine.File{}, "", fmt.Errorf("store %s of %s: %w", name, w.Key, err)
 	}
 	w.Progress()
-	return video.File{Name: name, Blob: w.Prefix + name, ContentType: contentType, Bytes: info.Size()}, etag, nil
+	return engine.File{Name: name, Blob: w.Prefix + name, ContentType: contentType, Bytes: info.Size()}, etag, nil
 }
 
 // Early lets steps run on an upload that is still going on: package early. Without it, no
 // step is promised before an upload is complete.
 type Early interface {
 	// Open opens the file that is being sent. moved says when the run last made progress.
-	Open(ctx context.Context, v video.Video, step workflow.Step, moved func() time.Time) (sourceparts.Source, error)
+	Open(ctx context.Context, v video.Video, step engine.Step, moved func() time.Time) (sourceparts.Source, error)
 	// Settle returns what the message of a step is settled with that ended with err.
-	Settle(ctx context.Context, key workflow.Key, snoozes int, err error) error
+	Settle(ctx context.Context, key engine.Key, snoozes int, err error) error
 	// Exhausted reports whether a step whose attempts are used up is done again all the same.
-	Exhausted(ctx context.Context, key workflow.Key, asked time.Time) (again bool, err error)
+	Exhausted(ctx context.Context, key engine.Key, asked time.Time) (again bool, err error)
 }
 
 // Growing reports whether the upload was going on when the step was claimed.
 func (w *Work) Growing() bool { return growing(w.Video, w.Key) }
 
-func growing(v video.Video, key workflow.Key) bool {
-	return v.SourceETag == "" && key.Declared().Stage != workflow.OnRequest
+func growing(v video.Video, key engine.Key) bool {
+	return v.SourceETag == "" && workflow.Declaration.StepOf(key).Stage != engine.OnRequest
 }
 
 // OpenSource lets ffmpeg read the upload or its remuxed copy until ctx ends, in the version
-// that was verified. If the source was replaced the run fails with a *video.Failure,
+// that was verified. If the source was replaced the run fails with a *engine.Failure,
 // source_changed. Call it once in an attempt.
 func (w *Work) OpenSource(ctx context.Context) (_ ffmpeg.Source, err error) {
 	var source sourceparts.Source
@@ -163,7 +164,7 @@ func (w *Work) OpenSource(ctx context.Context) (_ ffmpeg.Source, err error) {
 	case w.Video.SourceETag != "":
 		source, err = openUpload(ctx, w.blobs, w.Video)
 	default:
-		source, err = w.early.Open(ctx, w.Video, w.Key.Declared(), w.moved)
+		source, err = w.early.Open(ctx, w.Video, workflow.Declaration.StepOf(w.Key), w.moved)
 	}
 	if err != nil {
 		return ffmpeg.Source{}, err

@@ -17,7 +17,7 @@ import (
 //	Reads   the source blob, the portion's range of it
 //	Writes  media/{attempt}/audio.m4s
 //	Next    finish, when every chunk and every other portion is done already
-//	Errors  *video.Failure when the track cannot be decoded
+//	Errors  *engine.Failure when the track cannot be decoded
 //	Repeat  writes to a name of its own; only one attempt's row commits
 type Audio struct{ Tool *ffmpeg.Tool }
 
@@ -33,7 +33,7 @@ func (s Audio) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 	}
 	var commit videostore.Commit
 	if made.Truncated {
-		commit.Video = func(v *video.Video) {
+		commit.Edit = func(v *video.Video) {
 			if !slices.Contains(v.Notices, video.AudioTruncated) {
 				v.Notices = append(v.Notices, video.AudioTruncated)
 			}

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/text/language"
 
 	"github.com/cutroom/cutroom/shared/charset"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/workerrole/internal/captions"
@@ -18,7 +19,7 @@ import (
 //	Reads   the file that came with the request: WebVTT or SRT
 //	Writes  media/{attempt}/captions.vtt
 //	Next    nothing
-//	Errors  *video.Failure invalid_captions when there is nothing to read, or
+//	Errors  *engine.Failure invalid_captions when there is nothing to read, or
 //	        undecodable_text; the captions fail, the video does not
 //	Repeat  writes the same to a name of its own; only one attempt's row commits
 type Captions struct{}
@@ -29,13 +30,13 @@ func (Captions) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 	if err != nil {
 		return videostore.Commit{}, err
 	}
-	track, err := captions.Read(file, language.Make(w.Key.Language))
+	track, err := captions.Read(file, language.Make(w.Key.Variant))
 	var undecodable *charset.Error
 	switch {
 	case errors.As(err, &undecodable):
-		err = video.Fail(video.UndecodableText, "The file cannot be read: %v.", undecodable)
+		err = engine.Fail(video.UndecodableText, "The file cannot be read: %v.", undecodable)
 	case errors.Is(err, captions.ErrUnreadable):
-		err = video.Fail(video.InvalidCaptions, "The file cannot be read: %v.", err)
+		err = engine.Fail(video.InvalidCaptions, "The file cannot be read: %v.", err)
 	}
 	if err != nil {
 		return videostore.Commit{}, err

@@ -10,6 +10,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -29,15 +30,32 @@ func TestCaptionsOfALanguage(t *testing.T) {
 	box := &mailbox{}
 	videos, blobs := videostore.New(a, box), blobstore.New(a)
 	runner := &pipeline.Runner{Videos: videos, Blobs: blobs, Step: step.Captions{}, Scratch: t.TempDir(), Watch: time.Minute, Log: slog.Default()}
-	v := video.Video{ID: video.NewID(), Title: "x", State: video.Ready, Visibility: video.Public, CreatedAt: time.Now(), UpdatedAt: time.Now()}
+	v := video.Video{
+		Meta:  engine.Meta{ID: engine.NewID(), State: engine.Ready, CreatedAt: time.Now(), UpdatedAt: time.Now()},
+		Title: "x", Visibility: video.Public,
+	}
 	if _, err := videos.Create(t.Context(), v); err != nil {
 		t.Fatal(err)
 	}
 	for tag, c := range map[string]struct{ lines, want, charset string }{
-		"ru": {"00:00:01,000 --> 00:00:02,000\r\n\xcf\xf0\xe8\xe2\xe5\xf2\r\n00:00:02,000 --> 00:00:01,000\r\nx\r\n", "Привет", "windows-1251"},
-		"hu": {"00:00:01,000 --> 00:00:02,000\r\nGy\xf5r\r\n00:00:02,000 --> 00:00:01,000\r\nx\r\n", "Győr", "windows-1250"}, // else õ, as in Portuguese
-		"de": {"00:00:01,000 --> 00:00:02,000\r\nGr\xfc\xdfe {\\an8}aus \xc3\xbcberall: \xc3\xa4, \xc3\xb6, \xc3\x9f, \xc3\xa4, \xc3\xa4, \xc3\xa4, \xc3\xa4, \xc3\xa4\r\n", "undecodable_text: The file cannot be read: line 2 has bytes that are not utf-8, which the rest of the text is: save it as UTF-8 and send it again.", ""},
-		"fr": {"00:00:01;000 --> 00:00:02,000\r\nx\r\n", "invalid_captions: The file cannot be read: it is not a WebVTT or SRT file with cues: the times in line 1 are not like 00:00:01,000 --> 00:00:02,500.", ""},
+		"ru": {
+			"00:00:01,000 --> 00:00:02,000\r\n\xcf\xf0\xe8\xe2\xe5\xf2\r\n00:00:02,000 --> 00:00:01,000\r\nx\r\n",
+			"Привет", "windows-1251",
+		},
+		"hu": {
+			"00:00:01,000 --> 00:00:02,000\r\nGy\xf5r\r\n00:00:02,000 --> 00:00:01,000\r\nx\r\n", "Győr",
+			"windows-1250",
+		}, // else õ, as in Portuguese
+		"de": {
+			"00:00:01,000 --> 00:00:02,000\r\nGr\xfc\xdfe {\\an8}aus \xc3\xbcberall: \xc3\xa4, \xc3\xb6, \xc3\x9f, \xc3\xa4, \xc3\xa4, \xc3\xa4, \xc3\xa4, \xc3\xa4\r\n",
+			"undecodable_text: The file cannot be read: line 2 has bytes that are not utf-8, which the rest of the text is: save it as UTF-8 and send it again.",
+			"",
+		},
+		"fr": {
+			"00:00:01;000 --> 00:00:02,000\r\nx\r\n",
+			"invalid_captions: The file cannot be read: it is not a WebVTT or SRT file with cues: the times in line 1 are not like 00:00:01,000 --> 00:00:02,500.",
+			"",
+		},
 	} {
 		key, err := videostore.CaptionsKey(v.ID, tag)
 		if err != nil {
@@ -61,7 +79,7 @@ func TestCaptionsOfALanguage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := videostore.OutputOf[video.CaptionsOutput](made)
+		out, err := engine.OutputOf[video.CaptionsOutput](made)
 		switch {
 		case err != nil:
 			t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
@@ -19,7 +20,7 @@ import (
 //	Reads   the segments that hold those frames: top rendition and audio
 //	Writes  media/{attempt}/clip.mp4
 //	Next    nothing
-//	Errors  *video.Failure when those segments are gone; the clip fails, the
+//	Errors  *engine.Failure when those segments are gone; the clip fails, the
 //	        video does not
 //	Repeat  writes to a name of its own; only one attempt's row commits
 type Clip struct{ Needs }
@@ -28,7 +29,7 @@ type Clip struct{ Needs }
 func (s Clip) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
 	job, err := s.gather(ctx, w)
 	if errors.Is(err, blobstore.ErrNotFound) {
-		err = video.Fail(video.ProcessingFailed, "The video was processed anew before the clip was made. Ask for it again.")
+		err = engine.Fail(engine.ProcessingFailed, "The video was processed anew before the clip was made. Ask for it again.")
 	}
 	if err != nil {
 		return videostore.Commit{}, err
@@ -43,13 +44,13 @@ func (s Clip) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, err
 func (s Clip) gather(ctx context.Context, w *pipeline.Work) (ffmpeg.ClipJob, error) {
 	job := ffmpeg.ClipJob{
 		Out: filepath.Join(w.Dir, "clip.mp4"),
-		FPS: w.Plan.FPS, First: int64(w.Key.Index), Frames: int64(w.Key.Frames), MaxRate: w.Plan.Renditions[0].MaxRate,
+		FPS: w.Plan.FPS, First: int64(w.Key.Index), Frames: int64(w.Key.Length), MaxRate: w.Plan.Renditions[0].MaxRate,
 	}
 	view, err := s.Videos.View(ctx, w.Video.ID)
 	if err != nil {
 		return job, fmt.Errorf("read steps of %s: %w", w.Video.ID, err)
 	}
-	whole, err := view.Presentation(w.Plan.Generation)
+	whole, err := videostore.Presentation(view, w.Plan.Generation)
 	if err != nil {
 		return job, err
 	}

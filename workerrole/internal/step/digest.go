@@ -12,6 +12,7 @@ import (
 	"github.com/corona10/goimagehash"
 
 	"github.com/cutroom/cutroom/shared/duplicates"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
@@ -67,13 +68,13 @@ func (s Digest) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 
 // twin returns the video that had a key first, or "" when it is this one or is not
 // public.
-func (s Digest) twin(ctx context.Context, id video.ID, key string) (string, error) {
+func (s Digest) twin(ctx context.Context, id engine.ID, key string) (string, error) {
 	first, err := s.Twins.First(ctx, id, key, s.Videos.Exists)
 	if err != nil || first == id {
 		return "", err
 	}
 	rec, err := s.Videos.Get(ctx, first)
-	if errors.Is(err, videostore.ErrNotFound) || err == nil && rec.Video.Visibility != video.Public {
+	if errors.Is(err, engine.ErrNotFound) || err == nil && rec.Subject.Visibility != video.Public {
 		return "", nil
 	}
 	return string(first), err
@@ -85,7 +86,7 @@ func (s Digest) looks(ctx context.Context, w *pipeline.Work) (hashes string, _ e
 	if err != nil {
 		return "", fmt.Errorf("read steps of %s: %w", w.Video.ID, err)
 	}
-	whole, err := view.Whole(w.Plan.Generation)
+	whole, err := videostore.Whole(view, w.Plan.Generation)
 	if err != nil || whole == nil || whole.Sprite == "" {
 		return "", err
 	}

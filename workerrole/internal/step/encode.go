@@ -18,7 +18,7 @@ import (
 //	Writes  media/{attempt}/{rendition}.m4s, tiles.jpg, sometimes poster.jpg; its preview
 //	        {rendition}.m4s, audio.m4s and a PREVIEW row
 //	Next    the first chunk that is not promised; finish, when all parts have ended
-//	Errors  *video.Failure when the content cannot be decoded
+//	Errors  *engine.Failure when the content cannot be decoded
 //	Repeat  writes to names of its own; only one attempt's row commits
 type Encode struct{ Tool *ffmpeg.Tool }
 

@@ -8,7 +8,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/playlist"
@@ -32,7 +31,7 @@ func (s Finish) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 	if err != nil {
 		return videostore.Commit{}, fmt.Errorf("read steps of %s: %w", w.Video.ID, err)
 	}
-	whole, err := view.Presentation(w.Plan.Generation)
+	whole, err := videostore.Presentation(view, w.Plan.Generation)
 	if err != nil {
 		return videostore.Commit{}, err
 	}
@@ -52,11 +51,7 @@ func (s Finish) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 	duration := w.Plan.FPS.Seconds(out.Frames)
 	return videostore.Commit{
 		Output: out,
-		Video: func(v *video.Video) {
-			v.State, v.Playable, v.Error = video.Ready, true, nil
-			v.Serving, v.DurationSeconds = w.Plan.Generation, duration
-			v.ReadyAt = time.Now().UTC()
-		},
+		Edit:   func(v *video.Video) { v.DurationSeconds = duration },
 	}, nil
 }
 

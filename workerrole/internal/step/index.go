@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/indexrows"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -35,11 +36,11 @@ func (s Index) Run(ctx context.Context, w *pipeline.Work) (none videostore.Commi
 	var seen []time.Time // UpdatedAt of the METAs that were read
 	current := func(ctx context.Context) (video.Video, bool, error) {
 		rec, err := s.Videos.Get(ctx, id)
-		if errors.Is(err, videostore.ErrNotFound) {
+		if errors.Is(err, engine.ErrNotFound) {
 			return video.Video{}, false, nil
 		}
-		seen = append(seen, rec.Video.UpdatedAt)
-		return rec.Video, err == nil, err
+		seen = append(seen, rec.Subject.UpdatedAt)
+		return rec.Subject, err == nil, err
 	}
 	// All three are tried: if one has to wait for another run, the others still hide
 	// a video at once.

@@ -25,6 +25,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/duplicates"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
@@ -70,7 +71,7 @@ type mailbox struct {
 	items []azq.Item
 }
 
-// Send implements videostore.Sender.
+// Send implements engine.Sender.
 func (m *mailbox) SendItem(_ context.Context, _ string, item azq.Item, _ time.Duration) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,10 +79,10 @@ func (m *mailbox) SendItem(_ context.Context, _ string, item azq.Item, _ time.Du
 	return nil
 }
 
-// Lane implements videostore.Sender.
+// Lane implements engine.Sender.
 func (*mailbox) Lane(context.Context, string, bool) (int, bool) { return 0, false }
 
-// Waiting implements videostore.Sender.
+// Waiting implements engine.Sender.
 func (*mailbox) Waiting(context.Context, string) (bool, error) { return true, nil }
 
 // history is one run of the test.
@@ -93,7 +94,7 @@ type history struct {
 	worker  worker
 	dying   worker
 	die     *atomic.Int64 // requests until the dying worker breaks
-	ids     []video.ID
+	ids     []engine.ID
 	crashes int
 }
 
@@ -127,7 +128,7 @@ func TestIndexesFollowRandomHistories(t *testing.T) {
 			h.drain(true)
 			h.compareRows()
 			for _, id := range h.ids {
-				if _, err := h.worker.index.Videos.Delete(t.Context(), id, ""); err != nil && !errors.Is(err, videostore.ErrNotFound) {
+				if _, err := h.worker.index.Videos.Delete(t.Context(), id, ""); err != nil && !errors.Is(err, engine.ErrNotFound) {
 					t.Fatal(err)
 				}
 			}
@@ -147,16 +148,16 @@ func TestAVideoIsHiddenThoughAnIndexIsBusy(t *testing.T) {
 	h := newHistory(t, 0)
 	videos := h.worker.index.Videos
 	v := video.Video{
-		ID: video.NewID(), Title: "harbour", Channel: "c", Visibility: video.Public, State: video.Ready,
-		Priority: video.Normal, CreatedAt: started,
+		Meta:  engine.Meta{ID: engine.NewID(), Channel: "c", State: engine.Ready, Priority: engine.Normal, CreatedAt: started},
+		Title: "harbour", Visibility: video.Public,
 	}
 	if _, err := videos.Create(t.Context(), v); err != nil {
 		t.Fatal(err)
 	}
 	change := func(edit func(*video.Video)) azq.Item {
-		_, err := videos.Change(t.Context(), v.ID, "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
+		_, err := videos.Change(t.Context(), v.ID, "", func(v *video.Video) ([]engine.OutboxMessage, error) {
 			edit(v)
-			return []videostore.OutboxMessage{videostore.FollowMessage()}, nil
+			return []engine.OutboxMessage{workflow.Declaration.FollowMessage()}, nil
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -218,9 +219,9 @@ var started = time.Date(2026, 3, 31, 23, 59, 59, 990e6, time.UTC) // so that som
 // operate does what one user does. The promised message goes to the mailbox.
 func (h *history) operate() {
 	h.Helper()
-	edit := func(v *video.Video) ([]videostore.OutboxMessage, error) {
-		if v.State == video.Deleting {
-			return nil, videostore.ErrUnchanged
+	edit := func(v *video.Video) ([]engine.OutboxMessage, error) {
+		if v.State == engine.Deleting {
+			return nil, engine.ErrUnchanged
 		}
 		switch h.rand.IntN(6) {
 		case 0:
@@ -235,16 +236,18 @@ func (h *history) operate() {
 			v.Visibility = []video.Visibility{video.Public, video.Public, video.Unlisted, video.Private}[h.rand.IntN(4)]
 		case 5:
 			v.Description = h.text(4)
-			v.State = []video.State{video.Ready, video.Ready, video.Processing}[h.rand.IntN(3)]
+			v.State = []engine.State{engine.Ready, engine.Ready, engine.Processing}[h.rand.IntN(3)]
 		}
-		return []videostore.OutboxMessage{videostore.FollowMessage()}, nil
+		return []engine.OutboxMessage{workflow.Declaration.FollowMessage()}, nil
 	}
 	ctx, videos := h.Context(), h.worker.index.Videos
 	if len(h.ids) < 3 || h.rand.IntN(6) == 0 {
 		v := video.Video{
-			ID: video.NewID(), Title: h.text(3), Channel: channels[h.rand.IntN(len(channels))], Visibility: video.Public,
-			State: video.Ready, Priority: video.Normal, Tags: []string{h.text(1)}, Description: h.text(3),
-			CreatedAt: started.Add(time.Duration(len(h.ids)) * time.Millisecond),
+			Meta: engine.Meta{
+				ID: engine.NewID(), Channel: channels[h.rand.IntN(len(channels))], State: engine.Ready,
+				Priority: engine.Normal, CreatedAt: started.Add(time.Duration(len(h.ids)) * time.Millisecond),
+			},
+			Title: h.text(3), Visibility: video.Public, Tags: []string{h.text(1)}, Description: h.text(3),
 		}
 		if _, err := videos.Create(ctx, v); err != nil {
 			h.Fatal(err)
@@ -262,7 +265,7 @@ func (h *history) operate() {
 	} else {
 		_, err = videos.Change(ctx, id, "", edit)
 	}
-	if err != nil && !errors.Is(err, videostore.ErrNotFound) {
+	if err != nil && !errors.Is(err, engine.ErrNotFound) {
 		h.Fatal(err)
 	}
 }
@@ -333,9 +336,9 @@ func (h *history) truth() (all []video.Video) {
 	h.Helper()
 	for _, id := range h.ids {
 		rec, err := h.worker.index.Videos.Get(h.Context(), id)
-		if err == nil && rec.Video.State != video.Deleting && rec.Video.Visibility == video.Public {
-			all = append(all, rec.Video)
-		} else if err != nil && !errors.Is(err, videostore.ErrNotFound) {
+		if err == nil && rec.Subject.State != engine.Deleting && rec.Subject.Visibility == video.Public {
+			all = append(all, rec.Subject)
+		} else if err != nil && !errors.Is(err, engine.ErrNotFound) {
 			h.Fatal(err)
 		}
 	}
@@ -384,9 +387,9 @@ func (h *history) compareAnswers() {
 	truth := h.truth()
 	search := func(field, text string, matches func(value string) bool) {
 		h.Helper()
-		var want, got []video.ID
+		var want, got []engine.ID
 		for _, v := range truth {
-			if v.State == video.Ready && slices.ContainsFunc(texts(v, field), matches) {
+			if v.State == engine.Ready && slices.ContainsFunc(texts(v, field), matches) {
 				want = append(want, v.ID)
 			}
 		}
@@ -414,15 +417,15 @@ func (h *history) compareAnswers() {
 	}
 	search("channel", "obrien", func(value string) bool { return value == "O'Brien" })
 
-	ids := func(videos []video.Video) (list []video.ID) {
+	ids := func(videos []video.Video) (list []engine.ID) {
 		for _, v := range videos {
 			list = append(list, v.ID)
 		}
 		return list
 	}
-	pages := func(name string, want []video.Video, page func(token string) ([]video.ID, string, error)) {
+	pages := func(name string, want []video.Video, page func(token string) ([]engine.ID, string, error)) {
 		h.Helper()
-		var got []video.ID
+		var got []engine.ID
 		for token, more := "", true; more; more = token != "" {
 			list, next, err := page(token)
 			if err != nil {
@@ -436,17 +439,17 @@ func (h *history) compareAnswers() {
 		}
 	}
 	lists := h.worker.index.Catalog
-	pages("recent", truth, func(token string) ([]video.ID, string, error) { return lists.Recent(h.Context(), 3, token) })
+	pages("recent", truth, func(token string) ([]engine.ID, string, error) { return lists.Recent(h.Context(), 3, token) })
 	for _, channel := range channels {
 		mine := slices.DeleteFunc(slices.Clone(truth), func(v video.Video) bool { return v.Channel != channel })
-		pages(channel+", newest", mine, func(token string) ([]video.ID, string, error) {
+		pages(channel+", newest", mine, func(token string) ([]engine.ID, string, error) {
 			return lists.Channel(h.Context(), channel, catalog.Newest, 2, token)
 		})
 		slices.SortFunc(mine, func(a, b video.Video) int {
 			title := func(v video.Video) string { return strings.ReplaceAll(strings.ToLower(v.Title), "é", "e") }
 			return cmp.Or(cmp.Compare(title(a), title(b)), cmp.Compare(a.ID, b.ID))
 		})
-		pages(channel+", by title", mine, func(token string) ([]video.ID, string, error) {
+		pages(channel+", by title", mine, func(token string) ([]engine.ID, string, error) {
 			return lists.Channel(h.Context(), channel, catalog.ByTitle, 2, token)
 		})
 	}
@@ -462,7 +465,7 @@ func (h *history) compareRows() {
 	var videos []video.Video
 	for _, id := range h.ids {
 		if rec, err := h.worker.index.Videos.Get(h.Context(), id); err == nil {
-			videos = append(videos, rec.Video)
+			videos = append(videos, rec.Subject)
 		}
 	}
 	if err := errors.Join(catalog.New(fresh).Load(h.Context(), videos), searchindex.New(fresh).Load(h.Context(), videos)); err != nil {

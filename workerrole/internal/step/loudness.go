@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
@@ -41,7 +42,7 @@ func (s Loudness) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit,
 	}
 	heard, err := s.Tool.Loudness(ctx, source)
 	if damaged := new(ffmpeg.RunError); errors.As(err, &damaged) {
-		err = video.Fail(video.CorruptMedia, "Its sound could not be measured: %v", err)
+		err = engine.Fail(video.CorruptMedia, "Its sound could not be measured: %v", err)
 	}
 	if err != nil {
 		return videostore.Commit{}, err

@@ -11,6 +11,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azq/azqtest"
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -73,12 +74,15 @@ func TestThrottledIndexingIsNotStalled(t *testing.T) {
 		return nil
 	})
 	videos := videostore.New(plain, queues)
-	v := video.Video{ID: video.NewID(), Title: "One two three four five", State: video.Ready, Playable: true, Visibility: video.Public, CreatedAt: time.Now()}
+	v := video.Video{
+		Meta:  engine.Meta{ID: engine.NewID(), State: engine.Ready, Playable: true, CreatedAt: time.Now()},
+		Title: "One two three four five", Visibility: video.Public,
+	}
 	if _, err := videos.Create(t.Context(), v); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := videos.Change(t.Context(), v.ID, "", func(*video.Video) ([]videostore.OutboxMessage, error) {
-		return []videostore.OutboxMessage{videostore.FollowMessage()}, nil
+	if _, err := videos.Change(t.Context(), v.ID, "", func(*video.Video) ([]engine.OutboxMessage, error) {
+		return []engine.OutboxMessage{workflow.Declaration.FollowMessage()}, nil
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -109,12 +113,18 @@ func TestBurialsAreNoted(t *testing.T) {
 	videos := videostore.New(plain, queues)
 	for _, e := range []struct {
 		step, queue string
-		end         func(video.ID) (videostore.Record, error)
+		end         func(engine.ID) (videostore.Record, error)
 	}{
-		{workflow.StepIndex, workflow.Index, func(id video.ID) (videostore.Record, error) { return videos.Cancel(t.Context(), id) }},
-		{workflow.StepPurge, workflow.Purge, func(id video.ID) (videostore.Record, error) { return videos.Delete(t.Context(), id, "") }},
+		{
+			workflow.StepIndex, workflow.Index,
+			func(id engine.ID) (videostore.Record, error) { return videos.Cancel(t.Context(), id) },
+		},
+		{
+			workflow.StepPurge, workflow.Purge,
+			func(id engine.ID) (videostore.Record, error) { return videos.Delete(t.Context(), id, "") },
+		},
 	} {
-		v := video.Video{ID: video.NewID(), State: video.AwaitingUpload}
+		v := video.Video{Meta: engine.Meta{ID: engine.NewID(), State: engine.AwaitingUpload}}
 		if _, err := videos.Create(t.Context(), v); err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +138,7 @@ func TestBurialsAreNoted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			noted = noted || mark.ID == v.ID && mark.GaveUp(e.step, rec.Video)
+			noted = noted || mark.ID == v.ID && mark.GaveUp(e.step, rec.Subject.Meta)
 		}
 		if !noted {
 			t.Errorf("%s: the mark does not know of the burial", e.step)

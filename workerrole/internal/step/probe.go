@@ -4,9 +4,9 @@ import (
 	"context"
 	"path/filepath"
 
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
@@ -18,7 +18,7 @@ import (
 //	Writes  sources/{attempt}/prepared.mkv, only when the upload has no index;
 //	        rows PLAN, META (processing) and the outbox, with the commit
 //	Next    encode for the first chunks, the other parts, index
-//	Errors  *video.Failure for whatever is not a video that we take
+//	Errors  *engine.Failure for whatever is not a video that we take
 //	Repeat  makes the same plan from the same bytes
 type Probe struct{ Tool *ffmpeg.Tool }
 
@@ -36,7 +36,7 @@ func (s Probe) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 	var copied *video.Blob
 	if info.NeedsRemux {
 		if w.Growing() {
-			return videostore.Commit{}, video.Fail(video.UnsupportedMedia, "This kind of file can be read when all of it is there.")
+			return videostore.Commit{}, engine.Fail(video.UnsupportedMedia, "This kind of file can be read when all of it is there.")
 		}
 		if info, copied, err = s.remux(ctx, w, source, info); err != nil {
 			return videostore.Commit{}, err
@@ -46,15 +46,11 @@ func (s Probe) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 	if err != nil {
 		return videostore.Commit{}, err
 	}
-	plan.Generation, plan.Copy = w.Key.Generation, copied
-	plan.Promises = workflow.PromisesFor(plan)
+	plan.Copy = copied
 	return videostore.Commit{
 		Output: info,
 		Plan:   &plan,
-		Video: func(v *video.Video) {
-			if v.State == video.Uploaded { // else the upload is still going on
-				v.State = video.Processing
-			}
+		Edit: func(v *video.Video) {
 			v.DurationSeconds, v.Width, v.Height = plan.DurationSeconds, plan.Width, plan.Height
 			v.FPS, v.Renditions, v.Notices = plan.FPS, plan.Renditions, info.Notices
 		},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
@@ -33,10 +34,10 @@ const immutablePause = time.Hour
 func (s Purge) Run(ctx context.Context, w *pipeline.Work) (none videostore.Commit, _ error) {
 	id := w.Key.ID
 	rec, err := s.Videos.Get(ctx, id)
-	if err != nil && !errors.Is(err, videostore.ErrNotFound) {
+	if err != nil && !errors.Is(err, engine.ErrNotFound) {
 		return none, err
 	}
-	if err == nil && rec.Video.State != video.Deleting {
+	if err == nil && rec.Subject.State != engine.Deleting {
 		return none, nil // not deleted
 	}
 	claimed, err := s.Videos.Erase(ctx, id, false)
@@ -53,7 +54,7 @@ func (s Purge) Run(ctx context.Context, w *pipeline.Work) (none videostore.Commi
 	}
 	failpoint.Hit("purge/unlisted")
 	for _, container := range []string{video.MediaContainer, video.SourcesContainer, azq.ClaimsContainer} {
-		err := s.Blobs.DeletePrefix(ctx, container, video.Prefix(id))
+		err := s.Blobs.DeletePrefix(ctx, container, engine.Prefix(id))
 		if azstore.HasCode(err, bloberror.BlobImmutableDueToPolicy) {
 			return none, azq.Snooze(immutablePause, err.Error())
 		}

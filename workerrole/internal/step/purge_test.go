@@ -12,6 +12,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/inject"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/video"
 )
@@ -32,11 +33,14 @@ func TestPurgeWaitsForImmutableBlobs(t *testing.T) {
 		}
 		return inject.None
 	}), box)
-	v := video.Video{ID: video.NewID(), Title: "kept", Channel: "c", Visibility: video.Public, State: video.Ready, Priority: video.Normal, CreatedAt: started}
+	v := video.Video{
+		Meta:  engine.Meta{ID: engine.NewID(), Channel: "c", State: engine.Ready, Priority: engine.Normal, CreatedAt: started},
+		Title: "kept", Visibility: video.Public,
+	}
 	if _, err := w.index.Videos.Create(t.Context(), v); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.purge.Blobs.Put(t.Context(), video.MediaContainer, video.Prefix(v.ID)+"blob", []byte("x"), blobstore.Options{}); err != nil {
+	if _, err := w.purge.Blobs.Put(t.Context(), video.MediaContainer, engine.Prefix(v.ID)+"blob", []byte("x"), blobstore.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.index.Videos.Delete(t.Context(), v.ID, ""); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -97,34 +98,34 @@ func (p prefixes) have(name string) bool {
 // named returns what the rows of a video name, not nil. It removes rows whose time is over,
 // before their blobs: a crash in between leaves blobs without a row, which the next pass finds.
 func (j *Janitor) named(ctx context.Context, owner string) (prefixes, error) {
-	id, err := video.ParseID(owner)
+	id, err := engine.ParseID(owner)
 	if err != nil {
 		return prefixes{}, nil // no video has this id
 	}
 	view, err := j.Videos.ViewWithRequests(ctx, id, true)
-	if errors.Is(err, videostore.ErrNotFound) {
+	if errors.Is(err, engine.ErrNotFound) {
 		return prefixes{}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	kept := prefixes{}
-	if l, inParts := sourceparts.LayoutOf(view.Video.Upload); inParts {
+	if l, inParts := sourceparts.LayoutOf(view.Subject.Upload); inParts {
 		kept = append(kept, sourceparts.Prefix(id, l.Epoch))
 	}
-	if !view.Video.State.Terminal() {
+	if !view.Subject.State.Terminal() {
 		// A message may name a claim check, whose name begins with its item's id:
 		// <video>.<row key>.
-		kept = append(kept, video.Prefix(id)+string(id)+".")
+		kept = append(kept, engine.Prefix(id)+string(id)+".")
 	}
 	over := j.over(view)
-	for _, s := range view.Steps {
-		onRequest := s.Key.Declared().Stage == workflow.OnRequest
+	for _, s := range view.Runs {
+		onRequest := s.Key.OnRequest()
 		if onRequest && j.expired(s) {
 			switch err := j.Videos.DropRequest(ctx, s); {
 			case err == nil, errors.Is(err, videostore.ErrNoClip), errors.Is(err, videostore.ErrNoCaptions):
 				continue
-			case !errors.Is(err, videostore.ErrChanged):
+			case !errors.Is(err, engine.ErrChanged):
 				return nil, err
 			}
 		}
@@ -134,7 +135,11 @@ func (j *Janitor) named(ctx context.Context, owner string) (prefixes, error) {
 	}
 	for generation, over := range over {
 		if !over {
-			for _, p := range view.Previewed(generation) {
+			previews, err := videostore.Previewed(view, generation)
+			if err != nil {
+				return nil, err
+			}
+			for _, p := range previews {
 				for _, r := range p.Pictures.Renditions {
 					kept = append(kept, path.Dir(r.Blob)+"/") // with its sound
 				}
@@ -152,12 +157,12 @@ func (j *Janitor) named(ctx context.Context, owner string) (prefixes, error) {
 // over says of every generation that has rows whether they may go: no viewer still watches it.
 func (j *Janitor) over(view videostore.View) map[int]bool {
 	over := map[int]bool{}
-	replaced := time.Since(view.Video.ReadyAt) >= j.Grace
+	replaced := time.Since(view.Subject.ReadyAt) >= j.Grace
 	for generation := range view.Plans {
 		over[generation] = replaced && !view.Keeps(generation)
 	}
-	for _, s := range view.Steps {
-		if s.Key.Declared().Stage != workflow.OnRequest {
+	for _, s := range view.Runs {
+		if !s.Key.OnRequest() {
 			over[s.Key.Generation] = replaced && !view.Keeps(s.Key.Generation)
 		}
 	}
@@ -165,20 +170,21 @@ func (j *Janitor) over(view videostore.View) map[int]bool {
 }
 
 // expired reports whether a clip ended, made or failed, longer than ClipLife ago.
-func (j *Janitor) expired(s videostore.Step) bool {
-	return j.ClipLife > 0 && s.Key.Declared().Expires && s.Ended() && time.Since(s.FinishedAt) >= j.ClipLife
+func (j *Janitor) expired(s engine.Run) bool {
+	step := workflow.Declaration.StepOf(s.Key)
+	return j.ClipLife > 0 && step.Expires && s.Ended(step) && time.Since(s.FinishedAt) >= j.ClipLife
 }
 
 // ofStep is what came with a request, and what the attempt wrote that runs or is committed:
 // parts and the copy of the source, too.
-func ofStep(s videostore.Step) (kept prefixes) {
+func ofStep(s engine.Run) (kept prefixes) {
 	if s.Input != "" {
 		kept = append(kept, s.Input)
 	}
 	switch {
-	case s.State != videostore.StepDone && len(s.Output) > 0: // asked for anew: what an earlier attempt made still serves
+	case s.State != engine.RunDone && len(s.Output) > 0: // asked for anew: what an earlier attempt made still serves
 		kept = append(kept, s.Key.BlobFolder())
-	case s.State == videostore.StepRunning || s.State == videostore.StepDone:
+	case s.State == engine.RunRunning || s.State == engine.RunDone:
 		kept = append(kept, s.Key.BlobPrefix(s.Attempt))
 	}
 	return kept

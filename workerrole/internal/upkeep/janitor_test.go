@@ -20,6 +20,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -54,9 +55,9 @@ func (b *bench) blobsLeft(t *testing.T) (left []string) {
 }
 
 // rowKeys lists the rows of a video.
-func (b *bench) rowKeys(t *testing.T, id video.ID) (keys []string) {
+func (b *bench) rowKeys(t *testing.T, id engine.ID) (keys []string) {
 	t.Helper()
-	rows := tablestore.New(b.account, videostore.VideosTable)
+	rows := tablestore.New(b.account, workflow.VideosTable)
 	for row, err := range rows.Query(t.Context(), tablestore.Query{PartitionKey: string(id), Class: tablestore.RowRange}) {
 		if err != nil {
 			t.Fatal(err)
@@ -72,7 +73,7 @@ func TestJanitorStepsOverWhatItCannotRead(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	const videos = 9
-	var ids []video.ID
+	var ids []engine.ID
 	for range videos {
 		ids = append(ids, b.create(t))
 	}
@@ -88,7 +89,7 @@ func TestJanitorStepsOverWhatItCannotRead(t *testing.T) {
 			}
 		}
 	}
-	table := tablestore.New(b.account, videostore.VideosTable)
+	table := tablestore.New(b.account, workflow.VideosTable)
 	broken := tablestore.Entity{PartitionKey: string(ids[videos/2]), RowKey: "STEP:1", Props: map[string]any{"State": "done"}}
 	if _, err := table.Insert(t.Context(), broken); err != nil {
 		t.Fatal(err)
@@ -103,7 +104,7 @@ func TestJanitorStepsOverWhatItCannotRead(t *testing.T) {
 	if err != nil || items != 3*videos {
 		t.Fatalf("looked at %d videos, %v; want %d in each container", items, err, videos)
 	}
-	calls := slices.DeleteFunc(wire.Take(), func(c azuritetest.TableCall) bool { return !strings.HasSuffix(c.Table, videostore.VideosTable) })
+	calls := slices.DeleteFunc(wire.Take(), func(c azuritetest.TableCall) bool { return !strings.HasSuffix(c.Table, workflow.VideosTable) })
 	if len(calls) != 3*videos {
 		t.Errorf("%d requests to the videos' table for %d videos in three containers", len(calls), videos)
 	}
@@ -138,7 +139,7 @@ func TestJanitorRemovesReplacedGenerations(t *testing.T) {
 	}
 	b.finish(t, id, 2)
 	plays := b.put(t, video.MediaContainer, b.whole(t, id, 2)+"master.m3u8")
-	if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
+	if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]engine.OutboxMessage, error) {
 		v.ReadyAt = time.Now()
 		return nil, nil
 	}); err != nil {
@@ -184,20 +185,20 @@ func TestJanitorRemovesOldClips(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blob := b.put(t, video.MediaContainer, workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 1}.BlobPrefix(c.Step.Attempt)+"clip.mp4")
+	blob := b.put(t, video.MediaContainer, engine.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 1}.BlobPrefix(c.Run.Attempt)+"clip.mp4")
 	if err := c.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: blob}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.videos.FailStep(t.Context(), failed, &video.Failure{Code: video.ProcessingFailed}); err != nil {
+	if err := b.videos.FailStep(t.Context(), failed, &engine.Failure{Code: engine.ProcessingFailed}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		life time.Duration
-		want []workflow.Key
+		want []engine.Key
 	}{
-		{0, []workflow.Key{made, failed, waiting}},
-		{time.Hour, []workflow.Key{made, failed, waiting}},
-		{time.Nanosecond, []workflow.Key{waiting}},
+		{0, []engine.Key{made, failed, waiting}},
+		{time.Hour, []engine.Key{made, failed, waiting}},
+		{time.Nanosecond, []engine.Key{waiting}},
 	} {
 		j := b.janitor()
 		j.ClipLife = c.life
@@ -208,7 +209,7 @@ func TestJanitorRemovesOldClips(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var keys []workflow.Key
+		var keys []engine.Key
 		for _, clip := range clips {
 			keys = append(keys, clip.Key)
 		}
@@ -220,7 +221,7 @@ func TestJanitorRemovesOldClips(t *testing.T) {
 		}
 	}
 	again := b.ask(t, id, 1)
-	if clip, err := b.videos.Requested(t.Context(), again); err != nil || clip.State != videostore.StepQueued {
+	if clip, err := b.videos.Requested(t.Context(), again); err != nil || clip.State != engine.RunQueued {
 		t.Errorf("asked for once more: %s, %v", clip.State, err)
 	}
 }
@@ -295,10 +296,10 @@ func TestJanitorKeepsWhatEveryStepCommitted(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			id := b.ready(t)
-			k := workflow.Key{ID: id, Generation: 1, Step: step.Name, Index: 7}
-			if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
+			k := engine.Key{ID: id, Generation: 1, Step: step.Name, Index: 7}
+			if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]engine.OutboxMessage, error) {
 				if !step.IsOptional() {
-					v.State = video.Processing
+					v.State = engine.Processing
 				}
 				return nil, nil
 			}); err != nil {
@@ -308,7 +309,7 @@ func TestJanitorKeepsWhatEveryStepCommitted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			kept := []string{video.MediaContainer + ": " + b.put(t, video.MediaContainer, k.BlobPrefix(c.Step.Attempt)+"x")}
+			kept := []string{video.MediaContainer + ": " + b.put(t, video.MediaContainer, k.BlobPrefix(c.Run.Attempt)+"x")}
 			b.put(t, video.MediaContainer, k.BlobPrefix("another")+"x")
 			for _, when := range []string{"while it runs", "when it is committed"} {
 				if _, err := b.janitor().Pass(t.Context()); err != nil {
@@ -334,8 +335,8 @@ func TestJanitorKeepsParts(t *testing.T) {
 	b := setup(t)
 	id, bare := b.create(t), b.create(t)
 	l := sourceparts.Layout{Bytes: 2, PartBytes: 1, Epoch: "new"}
-	if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
-		v.Upload = &video.Upload{Bytes: l.Bytes, PartBytes: l.PartBytes, Epoch: l.Epoch}
+	if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]engine.OutboxMessage, error) {
+		v.Upload = &engine.Upload{Bytes: l.Bytes, PartBytes: l.PartBytes, Epoch: l.Epoch}
 		return nil, nil
 	}); err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -49,7 +50,7 @@ type Reconciler struct {
 	Passed func(unsent, resent int)
 	Log    *slog.Logger
 
-	looks map[video.ID]nextCheck // videos that were found healthy in the latest pass, or before
+	looks map[engine.ID]nextCheck // videos that were found healthy in the latest pass, or before
 }
 
 // nextCheck says when a healthy video is to be checked again, unless its mark changes.
@@ -64,7 +65,7 @@ func (r *Reconciler) Pass(ctx context.Context) (items int, _ error) {
 	if r.Passed != nil {
 		defer func() { r.Passed(now.unsent, now.resent) }()
 	}
-	looks := map[video.ID]nextCheck{}
+	looks := map[engine.ID]nextCheck{}
 	var failed []error
 	for mark, err := range r.Videos.Inflight(ctx) {
 		if err = cmp.Or(err, ctx.Err()); err != nil {
@@ -95,13 +96,13 @@ func (r *Reconciler) Pass(ctx context.Context) (items int, _ error) {
 }
 
 // awaits reports whether nothing is promised, because the upload is waited for.
-func (r *Reconciler) awaits(mark videostore.Inflight) bool {
+func (r *Reconciler) awaits(mark engine.Inflight) bool {
 	return mark.Awaits && time.Since(mark.Since) < r.AbandonAfter
 }
 
 // due reports whether a mark is old enough for its video to be checked. The mark alone
 // decides, so it costs no request.
-func (r *Reconciler) due(mark videostore.Inflight) bool {
+func (r *Reconciler) due(mark engine.Inflight) bool {
 	age := time.Since(mark.Since)
 	unborn := r.awaits(mark) && age < r.CreateTimeout // nothing to check but what a request may have reserved
 	late := mark.Erased && age < min(r.KeyLife, r.SweepAfter)
@@ -111,7 +112,7 @@ func (r *Reconciler) due(mark videostore.Inflight) bool {
 // pause is how long a healthy video is not checked. Most messages are lost when they are
 // promised, so young marks are checked in every pass and old ones seldom. A video that was
 // purged is checked twice: when its keys have ended, and when no worker can be late.
-func (r *Reconciler) pause(mark videostore.Inflight) time.Duration {
+func (r *Reconciler) pause(mark engine.Inflight) time.Duration {
 	age := time.Since(mark.Since)
 	switch {
 	case mark.Erased:
@@ -123,9 +124,9 @@ func (r *Reconciler) pause(mark videostore.Inflight) time.Duration {
 }
 
 // check checks one video and reports whether there was nothing to do.
-func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *pass) (healthy bool, _ error) {
+func (r *Reconciler) check(ctx context.Context, mark engine.Inflight, now *pass) (healthy bool, _ error) {
 	view, err := r.Videos.ViewWithRequests(ctx, mark.ID, false)
-	if errors.Is(err, videostore.ErrNotFound) {
+	if errors.Is(err, engine.ErrNotFound) {
 		return r.sweep(ctx, mark)
 	}
 	if err != nil {
@@ -137,8 +138,8 @@ func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *p
 		return false, r.Videos.Flush(ctx, mark.ID)
 	}
 	missing := view.OpenOptional()
-	switch state := view.Video.State; {
-	case state == video.Cancelled && view.Video.Upload != nil && view.Video.UploadedAt.IsZero() && mark.Indexed.Equal(view.Video.UpdatedAt) && len(missing) == 0:
+	switch state := view.Subject.State; {
+	case state == engine.Cancelled && view.Subject.Upload != nil && view.Subject.UploadedAt.IsZero() && mark.Indexed.Equal(view.Subject.UpdatedAt) && len(missing) == 0:
 		// It keeps its mark: parts and what was made early must go some day.
 		if time.Since(mark.Since) < r.AbandonAfter {
 			return true, nil
@@ -147,26 +148,26 @@ func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *p
 		_, err := r.Videos.Delete(ctx, mark.ID, view.ETag)
 		return false, err
 	case state.Terminal():
-		indexed := mark.Indexed.Equal(view.Video.UpdatedAt)
-		if !indexed && !mark.GaveUp(workflow.OnlyStepIn(workflow.OnChange).Name, view.Video) {
-			missing = append(missing, videostore.FollowMessage())
+		indexed := mark.Indexed.Equal(view.Subject.UpdatedAt)
+		if !indexed && !mark.GaveUp(workflow.Declaration.Only(engine.OnChange).Name, view.Subject.Meta) {
+			missing = append(missing, workflow.Declaration.FollowMessage())
 		}
 		if indexed && len(missing) == 0 {
 			return r.settle(ctx, mark, view)
 		}
-	case state == video.AwaitingUpload:
+	case state == engine.AwaitingUpload:
 		if time.Since(mark.Since) >= r.AbandonAfter {
 			r.Log.Info("remove abandoned upload", "video", mark.ID)
 			_, err := r.Videos.Delete(ctx, mark.ID, view.ETag)
 			return false, err
 		}
-		if err := r.tidy(ctx, view.Video); err != nil {
+		if err := r.tidy(ctx, view.Subject); err != nil {
 			return false, err
 		}
-	case state == video.Deleting:
+	case state == engine.Deleting:
 		missing = nil
-		if !mark.GaveUp(workflow.OnlyStepIn(workflow.OnDelete).Name, view.Video) {
-			missing = append(missing, videostore.RemoveMessage())
+		if !mark.GaveUp(workflow.Declaration.Only(engine.OnDelete).Name, view.Subject.Meta) {
+			missing = append(missing, workflow.Declaration.RemoveMessage())
 		}
 	default:
 		missing = append(view.Missing(), missing...)
@@ -179,11 +180,11 @@ func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *p
 // sweep removes the mark of a video that is gone. A worker that claimed a step in the
 // moment of the purge may have left a row, and one that counted, or a request that died
 // before it announced its video, a reservation.
-func (r *Reconciler) sweep(ctx context.Context, mark videostore.Inflight) (healthy bool, _ error) {
+func (r *Reconciler) sweep(ctx context.Context, mark engine.Inflight) (healthy bool, _ error) {
 	if err := r.Videos.CountOwned(ctx, mark.ID); err != nil {
 		return false, err
 	}
-	if err := r.Blobs.DeletePrefix(ctx, video.SourcesContainer, video.Prefix(mark.ID)); err != nil {
+	if err := r.Blobs.DeletePrefix(ctx, video.SourcesContainer, engine.Prefix(mark.ID)); err != nil {
 		return false, err // what its keys wrote after the purge
 	}
 	if time.Since(mark.Since) < r.SweepAfter {
@@ -202,12 +203,12 @@ func (r *Reconciler) sweep(ctx context.Context, mark videostore.Inflight) (healt
 
 // settle removes the mark of a video of which all is done. When uploads of it were given
 // up, their keys must have ended before.
-func (r *Reconciler) settle(ctx context.Context, mark videostore.Inflight, view videostore.View) (healthy bool, _ error) {
-	if view.Video.GivenUp > 0 && !view.Video.UploadedAt.IsZero() {
-		if time.Since(view.Video.UploadedAt) < r.KeyLife {
+func (r *Reconciler) settle(ctx context.Context, mark engine.Inflight, view videostore.View) (healthy bool, _ error) {
+	if view.Subject.GivenUp > 0 && !view.Subject.UploadedAt.IsZero() {
+		if time.Since(view.Subject.UploadedAt) < r.KeyLife {
 			return true, nil
 		}
-		if err := r.tidy(ctx, view.Video); err != nil {
+		if err := r.tidy(ctx, view.Subject); err != nil {
 			return false, err
 		}
 	}
@@ -229,13 +230,13 @@ func (r *Reconciler) tidy(ctx context.Context, v video.Video) error {
 	}
 	// Read after the list, the row names the newest upload that was listed.
 	now, err := r.Videos.Get(ctx, v.ID)
-	if errors.Is(err, videostore.ErrNotFound) {
+	if errors.Is(err, engine.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	l, inParts := sourceparts.LayoutOf(now.Video.Upload)
+	l, inParts := sourceparts.LayoutOf(now.Subject.Upload)
 	for _, name := range parts {
 		if inParts && strings.HasPrefix(name, sourceparts.Prefix(v.ID, l.Epoch)) {
 			continue
@@ -244,7 +245,7 @@ func (r *Reconciler) tidy(ctx context.Context, v video.Video) error {
 			return fmt.Errorf("remove a part of %s that was given up: %w", v.ID, err)
 		}
 	}
-	if !inParts || v.State != video.AwaitingUpload {
+	if !inParts || v.State != engine.AwaitingUpload {
 		return nil // a complete upload has every part, in its right length
 	}
 	_, err = sourceparts.Held(ctx, r.Blobs, v.ID, l)
@@ -252,8 +253,8 @@ func (r *Reconciler) tidy(ctx context.Context, v video.Video) error {
 }
 
 // resend promises again those intents whose messages are lost, and counts them.
-func (r *Reconciler) resend(ctx context.Context, mark videostore.Inflight, view videostore.View, intents []videostore.OutboxMessage, now *pass) (int, error) {
-	var lost []videostore.OutboxMessage
+func (r *Reconciler) resend(ctx context.Context, mark engine.Inflight, view videostore.View, intents []engine.OutboxMessage, now *pass) (int, error) {
+	var lost []engine.OutboxMessage
 	for _, intent := range intents {
 		is, err := r.isLost(ctx, mark, view, intent, now)
 		if err != nil {
@@ -266,7 +267,7 @@ func (r *Reconciler) resend(ctx context.Context, mark videostore.Inflight, view 
 	if len(lost) == 0 {
 		return 0, nil
 	}
-	r.Log.Warn("send lost messages again", "video", view.Video.ID, "count", len(lost), "first", lost[0].Step)
+	r.Log.Warn("send lost messages again", "video", view.Subject.ID, "count", len(lost), "first", lost[0].Step)
 	if err := r.Videos.Reopen(ctx, view, lost); err != nil {
 		return 0, err
 	}
@@ -283,7 +284,7 @@ const lostFactor = 8
 // compared with the step. A queue is roughly first in, first out, so if one of them is
 // much newer than the step's last activity, and ours is not among them, ours is gone. The
 // newest of them is compared, because an item that is snoozed stays at the front for long.
-func (r *Reconciler) isLost(ctx context.Context, mark videostore.Inflight, view videostore.View, intent videostore.OutboxMessage, now *pass) (bool, error) {
+func (r *Reconciler) isLost(ctx context.Context, mark engine.Inflight, view videostore.View, intent engine.OutboxMessage, now *pass) (bool, error) {
 	silent := time.Since(lastSign(mark, view, intent))
 	if silent <= r.Grace {
 		return false, nil
@@ -294,7 +295,7 @@ func (r *Reconciler) isLost(ctx context.Context, mark videostore.Inflight, view 
 	}
 	front := time.Time{}
 	for _, p := range q.Front {
-		if intent.Is(view.Video.ID, p.Item) {
+		if intent.Is(view.Subject.ID, p.Item) {
 			return false, nil
 		}
 		if p.Inserted.After(front) {
@@ -311,12 +312,12 @@ func (r *Reconciler) isLost(ctx context.Context, mark videostore.Inflight, view 
 
 // lastSign is when a step was last written or promised. For one that was never claimed, which
 // has no row, META, the video's other steps and the mark, renewed with every promise, count.
-func lastSign(mark videostore.Inflight, view videostore.View, intent videostore.OutboxMessage) time.Time {
-	if s, found := view.StepOf(intent.Key); found {
+func lastSign(mark engine.Inflight, view videostore.View, intent engine.OutboxMessage) time.Time {
+	if s, found := view.RunOf(intent.Key); found {
 		return latest(s.QueuedAt, s.StartedAt, s.FinishedAt, s.WrittenAt)
 	}
-	last := latest(view.Video.UpdatedAt, mark.Since)
-	for _, s := range view.Steps {
+	last := latest(view.Subject.UpdatedAt, mark.Since)
+	for _, s := range view.Runs {
 		last = latest(last, s.QueuedAt, s.StartedAt, s.FinishedAt, s.WrittenAt)
 	}
 	return last
@@ -361,9 +362,9 @@ func (m *pass) queue(ctx context.Context, name string) (QueueState, error) {
 // busy reports whether the worker that claimed a step is alive and says that it runs it.
 // The worker writes its row of the register also while a step writes nothing, so a chunk
 // that takes an hour is not sent again.
-func (m *pass) busy(ctx context.Context, view videostore.View, intent videostore.OutboxMessage) (bool, error) {
-	step, found := view.StepOf(intent.Key)
-	if !found || step.State != videostore.StepRunning || m.r.Workers == nil {
+func (m *pass) busy(ctx context.Context, view videostore.View, intent engine.OutboxMessage) (bool, error) {
+	step, found := view.RunOf(intent.Key)
+	if !found || step.State != engine.RunRunning || m.r.Workers == nil {
 		return false, nil
 	}
 	if m.refresh(); m.workers == nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -26,7 +27,7 @@ import (
 
 // claimed makes a video whose probe is claimed by worker and whose queue says
 // nothing: tests say themselves what the reconciler sees of queues.
-func (b *bench) claimed(t *testing.T, worker string) workflow.Key {
+func (b *bench) claimed(t *testing.T, worker string) engine.Key {
 	t.Helper()
 	id := b.create(t)
 	if _, err := b.videos.Uploaded(t.Context(), id, epoch, "etag"); err != nil {
@@ -35,7 +36,7 @@ func (b *bench) claimed(t *testing.T, worker string) workflow.Key {
 	if err := b.queues.Queue(workflow.Probe).Clear(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	key := workflow.Key{ID: id, Generation: 1, Step: workflow.StepProbe}
+	key := engine.Key{ID: id, Generation: 1, Step: workflow.StepProbe}
 	if _, err := b.videos.Claim(t.Context(), key, "carrier", worker, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +51,7 @@ func (b *bench) sent(t *testing.T, queue string, want int, why string) {
 }
 
 // front makes a queue with messages at its front that were put in at those times.
-func front(id video.ID, at ...time.Time) func(context.Context, string) (upkeep.QueueState, error) {
+func front(id engine.ID, at ...time.Time) func(context.Context, string) (upkeep.QueueState, error) {
 	var state upkeep.QueueState
 	for _, inserted := range at {
 		state.Front = append(state.Front, azq.Peeked{Item: azq.Item{Subject: string(id), Kind: "other"}, Inserted: inserted})
@@ -66,7 +67,7 @@ func TestLiveStepsAreNotStolen(t *testing.T) {
 	key := b.claimed(t, "worker-1")
 	old, young := time.Now().Add(-24*time.Hour), time.Now().Add(time.Hour)
 	b.rec.OrphanAfter = time.Millisecond
-	b.rec.Queue = front(video.NewID(), old, young)
+	b.rec.Queue = front(engine.NewID(), old, young)
 	asked := 0
 	busy := []azq.Running{{Item: key.ItemID()}}
 	b.rec.Workers = func(context.Context) ([]workers.Worker, error) {
@@ -91,11 +92,11 @@ func TestLiveStepsAreNotStolen(t *testing.T) {
 func TestLostInABusyQueue(t *testing.T) {
 	t.Parallel()
 	past, future := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	type peek = func(video.ID) []azq.Peeked
+	type peek = func(engine.ID) []azq.Peeked
 	others := func(at ...time.Time) peek {
-		return func(video.ID) (front []azq.Peeked) {
+		return func(engine.ID) (front []azq.Peeked) {
 			for _, inserted := range at {
-				front = append(front, azq.Peeked{Item: azq.Item{Subject: string(video.NewID()), Kind: "probe"}, Inserted: inserted})
+				front = append(front, azq.Peeked{Item: azq.Item{Subject: string(engine.NewID()), Kind: "probe"}, Inserted: inserted})
 			}
 			return front
 		}
@@ -110,7 +111,7 @@ func TestLostInABusyQueue(t *testing.T) {
 		"passed by":           {time.Second, others(future), 1},
 		"an old one put back": {time.Second, others(past, future), 1},
 		"silent for long":     {100 * time.Millisecond, others(past), 1},
-		"seen": {time.Second, func(id video.ID) []azq.Peeked {
+		"seen": {time.Second, func(id engine.ID) []azq.Peeked {
 			item := azq.Item{ID: string(id) + ".STEP:00001:probe:00000", Subject: string(id), Kind: workflow.StepProbe}
 			return append(others(past, future)(id), azq.Peeked{Item: item, Inserted: past})
 		}, 0},
@@ -138,10 +139,13 @@ func TestPoisonIsNotSentAgain(t *testing.T) {
 	b := setup(t)
 	for _, c := range []struct {
 		step, queue string
-		end         func(video.ID) error
+		end         func(engine.ID) error
 	}{
-		{workflow.StepIndex, workflow.Index, func(id video.ID) error { _, err := b.videos.Cancel(t.Context(), id); return err }},
-		{workflow.StepPurge, workflow.Purge, func(id video.ID) error { _, err := b.videos.Delete(t.Context(), id, ""); return err }},
+		{workflow.StepIndex, workflow.Index, func(id engine.ID) error { _, err := b.videos.Cancel(t.Context(), id); return err }},
+		{
+			workflow.StepPurge, workflow.Purge,
+			func(id engine.ID) error { _, err := b.videos.Delete(t.Context(), id, ""); return err },
+		},
 	} {
 		id := b.create(t)
 		if err := c.end(id); err != nil {
@@ -181,9 +185,9 @@ func TestPoisonIsNotSentAgain(t *testing.T) {
 		if marks, err := b.marks(t); err != nil || len(marks) != 1 {
 			t.Fatalf("in flight: %v, %v; want the mark until the index follows", marks, err)
 		}
-		if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
+		if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]engine.OutboxMessage, error) {
 			v.Title = "Another"
-			return []videostore.OutboxMessage{videostore.FollowMessage()}, nil
+			return []engine.OutboxMessage{workflow.Declaration.FollowMessage()}, nil
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -205,7 +209,7 @@ func TestEmptyUploadsCostNothing(t *testing.T) {
 	for range 50 {
 		wg.Go(func() {
 			for range empty / 50 {
-				v := video.Video{ID: video.NewID(), Owner: video.LocalOwner, State: video.AwaitingUpload}
+				v := video.Video{Meta: engine.Meta{ID: engine.NewID(), Owner: video.LocalOwner, State: engine.AwaitingUpload}}
 				if _, err := b.videos.Create(t.Context(), v); err != nil {
 					t.Error(err)
 					return
@@ -228,7 +232,7 @@ func TestEmptyUploadsCostNothing(t *testing.T) {
 	b.rec.Videos = videostore.New(wired, b.queues)
 	count := func() (requests, views int) {
 		for _, call := range wire.Take() {
-			if requests++; call.Table == b.account.Prefix()+videostore.VideosTable {
+			if requests++; call.Table == b.account.Prefix()+workflow.VideosTable {
 				views++
 			}
 		}
@@ -244,9 +248,9 @@ func TestEmptyUploadsCostNothing(t *testing.T) {
 }
 
 // age rewrites a mark as if it had been written that long ago.
-func (b *bench) age(t *testing.T, id video.ID, by time.Duration) {
+func (b *bench) age(t *testing.T, id engine.ID, by time.Duration) {
 	t.Helper()
-	marks := tablestore.New(b.account, videostore.InflightTable)
+	marks := tablestore.New(b.account, engine.InflightTable)
 	for row, err := range marks.Query(t.Context(), tablestore.Query{Class: tablestore.Scan}) {
 		if err != nil {
 			t.Fatal(err)
@@ -310,7 +314,7 @@ func TestPassStepsOverWhatItCannotRead(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	const videos = 12
-	var ids []video.ID
+	var ids []engine.ID
 	b.queues.shut.Store(true)
 	for range videos {
 		id := b.create(t)
@@ -321,7 +325,7 @@ func TestPassStepsOverWhatItCannotRead(t *testing.T) {
 	}
 	b.queues.shut.Store(false)
 	broken := tablestore.Entity{PartitionKey: string(ids[5]), RowKey: "PLAN:00001", Props: map[string]any{"Doc": "{"}}
-	if _, err := tablestore.New(b.account, videostore.VideosTable).Insert(t.Context(), broken); err != nil {
+	if _, err := tablestore.New(b.account, workflow.VideosTable).Insert(t.Context(), broken); err != nil {
 		t.Fatal(err)
 	}
 	b.rec.Log = slog.New(slog.DiscardHandler)
@@ -343,7 +347,7 @@ func TestRowsWithoutAVideoAreSwept(t *testing.T) {
 	if _, err := b.videos.Erase(t.Context(), id, true); err != nil {
 		t.Fatal(err)
 	}
-	table := tablestore.New(b.account, videostore.VideosTable)
+	table := tablestore.New(b.account, workflow.VideosTable)
 	for _, key := range []string{"STEP:00001:probe:00000", "OUT:late", "OTHER:of a later release"} {
 		if _, err := table.Insert(t.Context(), tablestore.Entity{PartitionKey: string(id), RowKey: key}); err != nil {
 			t.Fatal(err)
@@ -398,16 +402,16 @@ func TestWhatKeysWroteIsRemoved(t *testing.T) {
 	}
 	change := func(by func(v *video.Video)) {
 		t.Helper()
-		if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.OutboxMessage, error) { by(v); return nil, nil }); err != nil {
+		if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]engine.OutboxMessage, error) { by(v); return nil, nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
 	change(func(v *video.Video) {
-		v.Upload, v.GivenUp = &video.Upload{Bytes: now.Bytes, PartBytes: now.PartBytes, Epoch: now.Epoch}, 1
+		v.Upload, v.GivenUp = &engine.Upload{Bytes: now.Bytes, PartBytes: now.PartBytes, Epoch: now.Epoch}, 1
 	})
 	rec, err := b.videos.Get(t.Context(), id)
 	if err == nil {
-		err = b.videos.MarkInflight(t.Context(), rec.Video)
+		err = b.videos.MarkInflight(t.Context(), rec.Subject.Meta)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -428,7 +432,7 @@ func TestWhatKeysWroteIsRemoved(t *testing.T) {
 	if rec, err = b.videos.Get(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	b.indexed(t, id, rec.Video.UpdatedAt)
+	b.indexed(t, id, rec.Subject.UpdatedAt)
 	late := put(old, 1, "cd")
 	left("complete, and keys still write", append(slices.Clone(rest), late)...)
 	b.rec.KeyLife = 0

@@ -20,6 +20,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/inject"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workers"
@@ -73,11 +74,13 @@ func setup(t *testing.T) *bench {
 // epoch is that of the upload of every video of create.
 const epoch = "e"
 
-func (b *bench) create(t *testing.T) video.ID {
+func (b *bench) create(t *testing.T) engine.ID {
 	t.Helper()
-	id := video.NewID()
-	v := video.Video{ID: id, Owner: video.LocalOwner, Channel: string(id), State: video.AwaitingUpload, Priority: video.Normal,
-		Upload: &video.Upload{Bytes: 1, PartBytes: 1, Epoch: epoch}}
+	id := engine.NewID()
+	v := video.Video{Meta: engine.Meta{
+		ID: id, Owner: video.LocalOwner, Channel: string(id), State: engine.AwaitingUpload,
+		Priority: engine.Normal, Upload: &engine.Upload{Bytes: 1, PartBytes: 1, Epoch: epoch},
+	}}
 	if _, err := b.videos.Create(t.Context(), v); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +107,7 @@ func (b *bench) waiting(t *testing.T, queue string) []string {
 	return steps
 }
 
-func (b *bench) marks(t *testing.T) (marks []videostore.Inflight, _ error) {
+func (b *bench) marks(t *testing.T) (marks []engine.Inflight, _ error) {
 	t.Helper()
 	for mark, err := range b.videos.Inflight(t.Context()) {
 		if err != nil {
@@ -116,7 +119,7 @@ func (b *bench) marks(t *testing.T) (marks []videostore.Inflight, _ error) {
 }
 
 // indexed notes that the index step has followed the META of a moment.
-func (b *bench) indexed(t *testing.T, id video.ID, updatedAt time.Time) {
+func (b *bench) indexed(t *testing.T, id engine.ID, updatedAt time.Time) {
 	t.Helper()
 	mark, err := b.videos.InflightMark(t.Context(), id)
 	if err == nil {
@@ -160,7 +163,7 @@ func TestReconcilerReplacesALostMessage(t *testing.T) {
 	if _, err := b.videos.Uploaded(t.Context(), id, epoch, "etag"); err != nil {
 		t.Fatal(err)
 	}
-	key := workflow.Key{ID: id, Generation: 1, Step: workflow.StepProbe}
+	key := engine.Key{ID: id, Generation: 1, Step: workflow.StepProbe}
 	if _, err := b.videos.Claim(t.Context(), key, "lost message", "dead worker", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
@@ -181,13 +184,13 @@ func TestReconcilerRemovesAbandonedUploads(t *testing.T) {
 	b := setup(t)
 	id := b.create(t)
 	b.pass(t)
-	if rec, err := b.videos.Get(t.Context(), id); err != nil || rec.Video.State != video.AwaitingUpload {
-		t.Fatalf("a fresh upload was touched: %s, %v", rec.Video.State, err)
+	if rec, err := b.videos.Get(t.Context(), id); err != nil || rec.Subject.State != engine.AwaitingUpload {
+		t.Fatalf("a fresh upload was touched: %s, %v", rec.Subject.State, err)
 	}
 	b.rec.AbandonAfter = 0
 	b.pass(t)
-	if rec, err := b.videos.Get(t.Context(), id); err != nil || rec.Video.State != video.Deleting {
-		t.Errorf("state %s, %v; want deleting", rec.Video.State, err)
+	if rec, err := b.videos.Get(t.Context(), id); err != nil || rec.Subject.State != engine.Deleting {
+		t.Errorf("state %s, %v; want deleting", rec.Subject.State, err)
 	}
 	if diff := cmp.Diff([]string{"purge"}, b.waiting(t, workflow.Purge)); diff != "" {
 		t.Errorf("purge queue (-want +got):\n%s", diff)
@@ -199,27 +202,28 @@ func TestReconcilerRemovesAbandonedUploads(t *testing.T) {
 func TestReconcilerRemovesCancelledUploads(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	rec, err := b.videos.Create(t.Context(), video.Video{
-		ID: video.NewID(), State: video.AwaitingUpload, Priority: video.Normal, Upload: &video.Upload{Bytes: 9, PartBytes: 4, Epoch: "e"},
-	})
+	rec, err := b.videos.Create(t.Context(), video.Video{Meta: engine.Meta{
+		ID: engine.NewID(), State: engine.AwaitingUpload, Priority: engine.Normal,
+		Upload: &engine.Upload{Bytes: 9, PartBytes: 4, Epoch: "e"},
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := rec.Video.ID
+	id := rec.Subject.ID
 	rec, err = b.videos.Cancel(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.indexed(t, id, rec.Video.UpdatedAt)
+	b.indexed(t, id, rec.Subject.UpdatedAt)
 	b.pass(t)
 	b.pass(t)
-	if rec, err := b.videos.Get(t.Context(), id); err != nil || rec.Video.State != video.Cancelled {
-		t.Fatalf("a cancelled upload was touched: %s, %v", rec.Video.State, err)
+	if rec, err := b.videos.Get(t.Context(), id); err != nil || rec.Subject.State != engine.Cancelled {
+		t.Fatalf("a cancelled upload was touched: %s, %v", rec.Subject.State, err)
 	}
 	b.rec.AbandonAfter = 0
 	b.pass(t)
-	if rec, err := b.videos.Get(t.Context(), id); err != nil || rec.Video.State != video.Deleting {
-		t.Errorf("state %s, %v; want deleting", rec.Video.State, err)
+	if rec, err := b.videos.Get(t.Context(), id); err != nil || rec.Subject.State != engine.Deleting {
+		t.Errorf("state %s, %v; want deleting", rec.Subject.State, err)
 	}
 }
 
@@ -230,9 +234,11 @@ func TestReconcilerGivesBackWhatADeadRequestReserved(t *testing.T) {
 	b := setup(t)
 	b.videos.SetLimits(videostore.Limits{Local: videostore.Quota{Waiting: 2}})
 	b.create(t)
-	unborn := video.Video{ID: video.NewID(), Owner: video.LocalOwner, State: video.AwaitingUpload, Priority: video.Normal}
+	unborn := video.Video{Meta: engine.Meta{
+		ID: engine.NewID(), Owner: video.LocalOwner, State: engine.AwaitingUpload, Priority: engine.Normal,
+	}}
 	dying := videostore.New(azuritetest.FaultyAccount(t, b.account, func(r *http.Request) inject.Fault {
-		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, videostore.VideosTable) {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, workflow.VideosTable) {
 			return inject.Reset
 		}
 		return inject.None
@@ -241,7 +247,9 @@ func TestReconcilerGivesBackWhatADeadRequestReserved(t *testing.T) {
 		t.Fatal("the video was announced")
 	}
 	another := func() error {
-		_, err := b.videos.Create(t.Context(), video.Video{ID: video.NewID(), Owner: video.LocalOwner, State: video.AwaitingUpload, Priority: video.Normal})
+		_, err := b.videos.Create(t.Context(), video.Video{Meta: engine.Meta{
+			ID: engine.NewID(), Owner: video.LocalOwner, State: engine.AwaitingUpload, Priority: engine.Normal,
+		}})
 		return err
 	}
 	var full *videostore.QuotaError
@@ -263,7 +271,7 @@ func TestReconcilerSettlesWhatIsFinishedAndIndexed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id := b.create(t)
-	if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.OutboxMessage, error) { v.Upload = nil; return nil, nil }); err != nil {
+	if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]engine.OutboxMessage, error) { v.Upload = nil; return nil, nil }); err != nil {
 		t.Fatal(err) // parts that were sent would keep the mark
 	}
 	if _, err := b.videos.Cancel(t.Context(), id); err != nil {
@@ -280,7 +288,7 @@ func TestReconcilerSettlesWhatIsFinishedAndIndexed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, at := range []time.Time{rec.Video.UpdatedAt.Add(-time.Second), rec.Video.UpdatedAt} {
+	for _, at := range []time.Time{rec.Subject.UpdatedAt.Add(-time.Second), rec.Subject.UpdatedAt} {
 		if marks, err := b.marks(t); err != nil || len(marks) != 1 {
 			t.Fatalf("in flight: %v, %v; want one mark until the newest META is indexed", marks, err)
 		}
@@ -300,16 +308,19 @@ func TestJanitorKeepsWhatRowsName(t *testing.T) {
 		t.Fatal(err)
 	}
 	claim := func(step string, index int) *videostore.Claim {
-		c, err := b.videos.Claim(t.Context(), workflow.Key{ID: id, Generation: 1, Step: step, Index: index}, fmt.Sprint(step, index), "w", time.Time{})
+		c, err := b.videos.Claim(t.Context(), engine.Key{ID: id, Generation: 1, Step: step, Index: index}, fmt.Sprint(step, index), "w", time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return c
 	}
-	plan := video.Plan{Generation: 1, Chunks: []video.Chunk{{To: 1}, {From: 1, To: 2}}, HasAudio: true, Sound: []video.SoundPortion{{End: 1}},
-		FPS: video.Rational{Num: 1, Den: 1}, SegmentFrames: 1, Renditions: []video.Rendition{{Name: "240p"}}}
-	plan.Promises = slices.DeleteFunc(workflow.PromisesFor(plan), func(p video.Promise) bool { return p.After })
-	if err := claim(workflow.StepProbe, 0).Commit(t.Context(), videostore.Commit{Plan: &plan, Video: func(v *video.Video) { v.State = video.Processing }}); err != nil {
+	plan := video.Plan{
+		Plan: engine.Plan{Generation: 1}, Chunks: []video.Chunk{{To: 1}, {From: 1, To: 2}}, HasAudio: true,
+		Sound: []video.SoundPortion{{End: 1}}, FPS: video.Rational{Num: 1, Den: 1}, SegmentFrames: 1,
+		Renditions: []video.Rendition{{Name: "240p"}},
+	}
+	plan.Promises = slices.DeleteFunc(workflow.PromisesFor(plan), func(p engine.Promise) bool { return p.After })
+	if err := claim(workflow.StepProbe, 0).Commit(t.Context(), videostore.Commit{Plan: &plan, Edit: func(v *video.Video) { v.State = engine.Processing }}); err != nil {
 		t.Fatal(err)
 	}
 	put := func(container, name string) string {
@@ -319,21 +330,21 @@ func TestJanitorKeepsWhatRowsName(t *testing.T) {
 		return name
 	}
 	done := claim(workflow.StepEncode, 0)
-	prefix := workflow.Key{ID: id, Generation: 1, Step: workflow.StepEncode, Index: 0}.BlobPrefix(done.Step.Attempt)
+	prefix := engine.Key{ID: id, Generation: 1, Step: workflow.StepEncode, Index: 0}.BlobPrefix(done.Run.Attempt)
 	keep := []string{put(video.MediaContainer, prefix+"240p.m4s"), put(video.MediaContainer, prefix+"tiles.jpg")}
 	if err := done.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Renditions: []video.RenditionOutput{{Blob: keep[0]}}, Tiles: keep[1]}}); err != nil {
 		t.Fatal(err)
 	}
 	running := claim(workflow.StepEncode, 1)
-	keep = append(keep, put(video.MediaContainer, workflow.Key{ID: id, Generation: 1, Step: workflow.StepEncode, Index: 1}.BlobPrefix(running.Step.Attempt)+"240p.m4s"))
+	keep = append(keep, put(video.MediaContainer, engine.Key{ID: id, Generation: 1, Step: workflow.StepEncode, Index: 1}.BlobPrefix(running.Run.Attempt)+"240p.m4s"))
 	audio := claim(workflow.StepAudio, 0)
-	part := put(video.MediaContainer, audio.Step.Key.BlobPrefix(audio.Step.Attempt)+"00000.m4s")
+	part := put(video.MediaContainer, audio.Run.Key.BlobPrefix(audio.Run.Attempt)+"00000.m4s")
 	if err := audio.Commit(t.Context(), videostore.Commit{Output: video.AudioPart{Blob: part}}); err != nil {
 		t.Fatal(err)
 	}
 	keep = append(keep, part)
-	put(video.MediaContainer, workflow.Key{ID: id, Generation: 1, Step: workflow.StepEncode, Index: 0}.BlobPrefix("loser")+"240p.m4s")
-	put(video.MediaContainer, video.Prefix(video.NewID())+"x") // of a video that was purged
+	put(video.MediaContainer, engine.Key{ID: id, Generation: 1, Step: workflow.StepEncode, Index: 0}.BlobPrefix("loser")+"240p.m4s")
+	put(video.MediaContainer, engine.Prefix(engine.NewID())+"x") // of a video that was purged
 	put(video.MediaContainer, "not-a-video/x")
 	put(video.SourcesContainer, video.PartsPrefix(id)+epoch+"/00000")
 
@@ -522,7 +533,7 @@ func TestDutiesHaveClocksOfTheirOwn(t *testing.T) {
 }
 
 // ready makes a video whose first generation is finished, indexed and settled.
-func (b *bench) ready(t *testing.T) video.ID {
+func (b *bench) ready(t *testing.T) engine.ID {
 	t.Helper()
 	id := b.create(t)
 	if _, err := b.videos.Uploaded(t.Context(), id, epoch, "etag"); err != nil {
@@ -537,20 +548,22 @@ func (b *bench) ready(t *testing.T) video.ID {
 	return id
 }
 
-func (b *bench) finish(t *testing.T, id video.ID, generation int) {
+func (b *bench) finish(t *testing.T, id engine.ID, generation int) {
 	t.Helper()
-	plan := video.Plan{Generation: generation, Chunks: []video.Chunk{{To: 9}}, FPS: video.Rational{Num: 1, Den: 1},
-		SegmentFrames: 1, Renditions: []video.Rendition{{Name: "240p"}}}
-	plan.Promises = slices.DeleteFunc(workflow.PromisesFor(plan), func(p video.Promise) bool { return p.After })
-	rec, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
-		v.State = video.Processing
+	plan := video.Plan{
+		Plan: engine.Plan{Generation: generation}, Chunks: []video.Chunk{{To: 9}},
+		FPS: video.Rational{Num: 1, Den: 1}, SegmentFrames: 1, Renditions: []video.Rendition{{Name: "240p"}},
+	}
+	plan.Promises = slices.DeleteFunc(workflow.PromisesFor(plan), func(p engine.Promise) bool { return p.After })
+	rec, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]engine.OutboxMessage, error) {
+		v.State = engine.Processing
 		return nil, nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []string{workflow.StepProbe, workflow.StepEncode, workflow.StepFinish} {
-		c, err := b.videos.Claim(t.Context(), workflow.Key{ID: id, Generation: generation, Step: step}, step, "w", time.Time{})
+		c, err := b.videos.Claim(t.Context(), engine.Key{ID: id, Generation: generation, Step: step}, step, "w", time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -560,7 +573,7 @@ func (b *bench) finish(t *testing.T, id video.ID, generation int) {
 			commit.Plan = &plan
 		case workflow.StepFinish:
 			commit.Output = video.FinishOutput{Frames: 9}
-			commit.Video = func(v *video.Video) { v.State, v.Serving = video.Ready, generation }
+			commit.Edit = func(v *video.Video) { v.State, v.Serving = engine.Ready, generation }
 		}
 		if err := errors.Join(c.Commit(t.Context(), commit), c.SendOutbox(t.Context())); err != nil {
 			t.Fatal(err)
@@ -574,12 +587,12 @@ func (b *bench) finish(t *testing.T, id video.ID, generation int) {
 	if rec, err = b.videos.Get(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	b.indexed(t, id, rec.Video.UpdatedAt)
+	b.indexed(t, id, rec.Subject.UpdatedAt)
 }
 
-func (b *bench) ask(t *testing.T, id video.ID, first int) workflow.Key {
+func (b *bench) ask(t *testing.T, id engine.ID, first int) engine.Key {
 	t.Helper()
-	key := workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: first, Frames: 2}
+	key := engine.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: first, Length: 2}
 	if _, err := b.videos.RequestClip(t.Context(), key, video.LocalOwner); err != nil {
 		t.Fatal(err)
 	}
@@ -597,7 +610,7 @@ func TestReconcilerLooksAfterClips(t *testing.T) {
 		t.Fatalf("in flight: %v, %v; want nothing before the clip", marks, err)
 	}
 	b.queues.shut.Store(true) // the web role dies between row and message
-	key := workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 3, Frames: 2}
+	key := engine.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 3, Length: 2}
 	if _, err := b.videos.RequestClip(t.Context(), key, video.LocalOwner); !errors.Is(err, errShut) {
 		t.Fatal(err)
 	}
@@ -629,7 +642,7 @@ func TestReconcilerLooksAfterClips(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.indexed(t, id, rec.Video.UpdatedAt) // the repair wrote META
+	b.indexed(t, id, rec.Subject.UpdatedAt) // the repair wrote META
 	b.pass(t)
 	if marks, err := b.marks(t); err != nil || len(marks) != 0 {
 		t.Errorf("in flight: %v, %v; want nothing after the clip", marks, err)
@@ -650,7 +663,7 @@ func TestReconcilerLooksAfterClips(t *testing.T) {
 }
 
 // whole is where the last step of a generation wrote.
-func (b *bench) whole(t *testing.T, id video.ID, generation int) string {
+func (b *bench) whole(t *testing.T, id engine.ID, generation int) string {
 	t.Helper()
 	view, err := b.videos.View(t.Context(), id)
 	if err != nil {
@@ -666,7 +679,7 @@ func TestJanitorKeepsClips(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id := b.ready(t)
-	put := func(key workflow.Key, attempt, name string) string {
+	put := func(key engine.Key, attempt, name string) string {
 		name = key.BlobPrefix(attempt) + name
 		if _, err := b.blobs.Put(t.Context(), video.MediaContainer, name, []byte("x"), blobstore.Options{}); err != nil {
 			t.Fatal(err)
@@ -701,7 +714,7 @@ func TestJanitorKeepsClips(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clip := put(done, c.Step.Attempt, "clip.mp4")
+	clip := put(done, c.Run.Attempt, "clip.mp4")
 	if err := c.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: clip}}); err != nil {
 		t.Fatal(err)
 	}
@@ -709,14 +722,14 @@ func TestJanitorKeepsClips(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	half := put(running, other.Step.Attempt, "clip.mp4")
+	half := put(running, other.Run.Attempt, "clip.mp4")
 
 	if _, err := b.videos.Reprocess(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 	b.finish(t, id, 2)
 	sweep(clip, half, segments)
-	if err := other.Fail(t.Context(), &video.Failure{Code: video.ProcessingFailed}); err != nil {
+	if err := other.Fail(t.Context(), &engine.Failure{Code: engine.ProcessingFailed}); err != nil {
 		t.Fatal(err)
 	}
 	sweep(clip)

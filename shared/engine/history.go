@@ -1,4 +1,4 @@
-package videostore
+package engine
 
 import (
 	"context"
@@ -9,8 +9,6 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
-	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/workflow"
 )
 
 // Outcome is how an attempt ended.
@@ -48,7 +46,7 @@ type Usage struct {
 	Requests map[azstore.RequestKind]int `json:"r,omitempty"`
 	Sent     int64                       `json:"out,omitempty"` // bytes to storage
 	Received int64                       `json:"in,omitempty"`  // bytes from storage
-	CPU      float64                     `json:"cpu,omitempty"` // seconds of ffmpeg and ffprobe
+	CPU      float64                     `json:"cpu,omitempty"` // seconds of the programs that the step ran
 }
 
 // Add adds what was spent elsewhere.
@@ -81,15 +79,15 @@ const (
 
 // history is what the row keeps. What cannot be read is no error: it is for people, and no
 // step may fail because of it.
-func (s Step) history() (h history) {
-	if json.Unmarshal([]byte(s.History), &h) != nil {
+func (r Run) history() (h history) {
+	if json.Unmarshal([]byte(r.History), &h) != nil {
 		return history{}
 	}
 	return h
 }
 
 // keep sets the history, inside its bounds.
-func (s *Step) keep(h history) {
+func (r *Run) keep(h history) {
 	text, _ := json.Marshal(h) // nothing, for a number that JSON does not have: better than no row
 	for len(h.Attempts) > maxAttempts || len(h.Attempts) > 1 && len(text) > maxHistoryBytes {
 		if oldest := h.Attempts[0].Usage; oldest != nil {
@@ -99,55 +97,55 @@ func (s *Step) keep(h history) {
 		h.Attempts = h.Attempts[1:]
 		text, _ = json.Marshal(h)
 	}
-	s.History = string(text)
+	r.History = string(text)
 }
 
 // AllAttempts are the attempts that the row knows, in order, the one that runs last. Fewer
 // than Attempts when there were too many to keep.
-func (s Step) AllAttempts() []Attempt {
-	all := s.history().Attempts
-	if s.State == StepRunning {
-		all = append(all, s.newest())
+func (r Run) AllAttempts() []Attempt {
+	all := r.history().Attempts
+	if r.State == RunRunning {
+		all = append(all, r.newest())
 	}
 	return all
 }
 
-func (s Step) newest() Attempt {
-	return Attempt{Number: s.Attempts, Worker: s.Worker, Queued: s.QueuedAt, Started: s.StartedAt, Outcome: OutcomeRunning}
+func (r Run) newest() Attempt {
+	return Attempt{Number: r.Attempts, Worker: r.Worker, Queued: r.QueuedAt, Started: r.StartedAt, Outcome: OutcomeRunning}
 }
 
-func (s *Step) ended(outcome Outcome, at time.Time, cause error, spent *Usage) {
-	a := s.newest()
+func (r *Run) ended(outcome Outcome, at time.Time, cause error, spent *Usage) {
+	a := r.newest()
 	a.Outcome, a.Ended, a.Usage = outcome, at, spent
 	if cause != nil {
 		a.Error = azstore.Storable(cause.Error(), maxAttemptError)
 	}
-	h := s.history()
+	h := r.history()
 	h.Attempts = append(h.Attempts, a)
-	s.keep(h)
+	r.keep(h)
 }
 
 // abandoned notes that the loss of the attempt that seems to run was noticed.
-func (s *Step) abandoned(at time.Time) {
-	if s.State == StepRunning {
-		s.ended(OutcomeLost, at, nil, nil)
+func (r *Run) abandoned(at time.Time) {
+	if r.State == RunRunning {
+		r.ended(OutcomeLost, at, nil, nil)
 	}
 }
 
 // exhausted notes that the latest try was the last.
-func (s *Step) exhausted() {
-	s.abandoned(now())
-	h := s.history()
+func (r *Run) exhausted() {
+	r.abandoned(Now())
+	h := r.history()
 	if n := len(h.Attempts); n > 0 && h.Attempts[n-1].Outcome == OutcomeRetry {
 		h.Attempts[n-1].Outcome = OutcomeFailed
-		s.keep(h)
+		r.keep(h)
 	}
 }
 
 // TotalUsage is what the step has cost as far as it was counted, and how many of its ended
 // attempts are not in it.
-func (s Step) TotalUsage() (sum Usage, notCounted int) {
-	h := s.history()
+func (r Run) TotalUsage() (sum Usage, notCounted int) {
+	h := r.history()
 	counted := h.Counted
 	sum.Add(h.Usage)
 	for _, a := range h.Attempts {
@@ -156,8 +154,8 @@ func (s Step) TotalUsage() (sum Usage, notCounted int) {
 			sum.Add(*a.Usage)
 		}
 	}
-	ended := s.Attempts
-	if s.State == StepRunning {
+	ended := r.Attempts
+	if r.State == RunRunning {
 		ended--
 	}
 	return sum, ended - counted
@@ -166,50 +164,47 @@ func (s Step) TotalUsage() (sum Usage, notCounted int) {
 // Observer is told what this process has committed, for metrics: once, or not at all if the
 // process dies before the call. The functions must be quick and safe for concurrent use; each
 // may be nil.
-type Observer struct {
-	// Video is told of every change of META by an edit or by the end of a step.
-	Video func(before, after video.Video)
+type Observer[V, P any] struct {
+	// Subject is told of every change of META by an edit or by the end of a step.
+	Subject func(before, after V)
 	// Attempt is told of every attempt whose end was written into its step's row: of a lost
 	// one by the next claim. The plan is empty where it was not read.
-	Attempt func(key workflow.Key, plan video.Plan, a Attempt)
+	Attempt func(key Key, plan P, a Attempt)
 }
 
-// Observe sets the observer. Call it before the store is used.
-func (s *Store) Observe(o Observer) { s.observer = o }
-
-func (s *Store) notifyVideo(before, after video.Video) {
-	if s.observer.Video != nil && !before.UpdatedAt.Equal(after.UpdatedAt) {
-		s.observer.Video(before, after)
+func (s *Store[V, P]) notifySubject(before, after V) {
+	if s.Observer.Subject != nil && !metaOf(&before).UpdatedAt.Equal(metaOf(&after).UpdatedAt) {
+		s.Observer.Subject(before, after)
 	}
 }
 
 // notifyAttempt tells of the attempt whose end is in the history of after and not in that
 // of before.
-func (s *Store) notifyAttempt(before, after Step, plan video.Plan) {
-	if s.observer.Attempt == nil {
+func (s *Store[V, P]) notifyAttempt(before, after Run, plan P) {
+	if s.Observer.Attempt == nil {
 		return
 	}
 	was, is := before.history().Attempts, after.history().Attempts
 	if n, m := len(is), len(was); n > 0 && (m == 0 || was[m-1].Number < is[n-1].Number) {
-		s.observer.Attempt(after.Key, plan, is[n-1])
+		s.Observer.Attempt(after.Key, plan, is[n-1])
 	}
 }
 
-// StepState is the state of a step row.
-type StepState string
+// RunState is the state of a run.
+type RunState string
 
-// A step of a plan has no row until it is first claimed.
+// A run of a plan has no row until it is first claimed.
 const (
-	StepQueued  StepState = "queued"
-	StepRunning StepState = "running"
-	StepDone    StepState = "done"
-	StepFailed  StepState = "failed"
+	RunQueued  RunState = "queued"
+	RunRunning RunState = "running"
+	RunDone    RunState = "done"
+	RunFailed  RunState = "failed"
 )
 
-// Step is one step row. The timeline that users see has a line for each.
-type Step struct {
-	Key   workflow.Key `row:"-"`
-	State StepState
+// Run is the row of one run of a step. The timeline that users see has a line for each.
+type Run struct {
+	Key   Key `row:"-"`
+	State RunState
 
 	// Attempt is the random id of the attempt that owns the row: the fencing token.
 	Attempt string
@@ -226,7 +221,7 @@ type Step struct {
 	QueuedAt   time.Time // since when it waits, or waited for its newest attempt
 	StartedAt  time.Time
 	FinishedAt time.Time
-	Error      *video.Failure  // of the last failed attempt
+	Error      *Failure        // of the last failed attempt
 	Output     json.RawMessage // of the attempt that committed
 	History    string          // of the attempts that have ended, as JSON: see AllAttempts
 
@@ -236,55 +231,56 @@ type Step struct {
 	etag string
 }
 
-// Ended reports whether nothing more is to be done: the step is committed, or it failed alone.
-func (s Step) Ended() bool {
-	return s.State == StepDone || s.State == StepFailed && s.Key.Declared().IsOptional()
+// Ended reports whether nothing more is to be done for a step: the run is committed, or it
+// failed alone.
+func (r Run) Ended(step Step) bool {
+	return r.State == RunDone || r.State == RunFailed && step.IsOptional()
 }
 
-func (s Step) row() tablestore.Entity {
-	s.Error = stored(s.Error)
-	return tablestore.Entity{PartitionKey: string(s.Key.ID), RowKey: s.Key.RowKey(), Props: tablestore.Props(s)}
+func (r Run) row() tablestore.Entity {
+	r.Error = stored(r.Error)
+	return tablestore.Entity{PartitionKey: string(r.Key.ID), RowKey: r.Key.RowKey(), Props: tablestore.Props(r)}
 }
 
 // maxDetail is how much of a failure's text is kept, in UTF-16 units.
 const maxDetail = 2000
 
 // stored is a failure as rows hold it: see azstore.Storable.
-func stored(failure *video.Failure) *video.Failure {
+func stored(failure *Failure) *Failure {
 	if failure == nil {
 		return nil
 	}
-	return &video.Failure{Code: failure.Code, Detail: azstore.Storable(failure.Detail, maxDetail)}
+	return &Failure{Code: failure.Code, Detail: azstore.Storable(failure.Detail, maxDetail)}
 }
 
-// errNoStep says that a step has no row: it was neither claimed nor requested.
-var errNoStep = errors.New("step has no row")
+// ErrNoRun says that a run has no row: it was neither claimed nor requested.
+var ErrNoRun = errors.New("run has no row")
 
-// step reads the row of a step, or returns one with its key alone and errNoStep.
-func (s *Store) step(ctx context.Context, key workflow.Key) (Step, error) {
-	step, err := read(ctx, s, key.ID, key.RowKey(), errNoStep, readStep)
-	step.Key = key
-	return step, err
+// ReadRun reads the row of a run, or returns one with its key alone and ErrNoRun: a point read.
+func (s *Store[V, P]) ReadRun(ctx context.Context, key Key) (Run, error) {
+	run, err := read(ctx, s.subjects, key.ID, key.RowKey(), ErrNoRun, readRun)
+	run.Key = key
+	return run, err
 }
 
-func readStep(row tablestore.Entity) (Step, error) {
-	key, err := workflow.ParseRowKey(video.ID(row.PartitionKey), row.RowKey)
+func readRun(row tablestore.Entity) (Run, error) {
+	key, err := ParseRowKey(ID(row.PartitionKey), row.RowKey)
 	if err != nil {
-		return Step{}, err
+		return Run{}, err
 	}
-	s := Step{Key: key, WrittenAt: row.Timestamp, etag: row.ETag}
+	s := Run{Key: key, WrittenAt: row.Timestamp, etag: row.ETag}
 	if err := row.Struct(&s); err != nil {
-		return Step{}, err
+		return Run{}, err
 	}
 	switch s.State {
-	case StepQueued, StepRunning, StepDone, StepFailed:
+	case RunQueued, RunRunning, RunDone, RunFailed:
 		return s, nil
 	}
-	return Step{}, fmt.Errorf("unknown state %q of %s", s.State, key) // of a later release: neither claimed nor shown
+	return Run{}, fmt.Errorf("unknown state %q of %s", s.State, key) // of a later release: neither claimed nor shown
 }
 
 // OutputOf decodes what the attempt made that was done last; nil when none was.
-func OutputOf[T any](s Step) (*T, error) {
+func OutputOf[T any](s Run) (*T, error) {
 	if len(s.Output) == 0 {
 		return nil, nil
 	}

@@ -1,4 +1,4 @@
-package videostore
+package engine
 
 import (
 	"context"
@@ -10,37 +10,37 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
-	"github.com/cutroom/cutroom/shared/product"
 	"github.com/cutroom/cutroom/shared/tracing"
-	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-// OutboxMessage is the promise of one work item. The video of its key is not stored, because
+// OutboxMessage is the promise of one work item. The subject of its key is not stored, because
 // it is the PartitionKey of the outbox row.
 type OutboxMessage struct {
 	Queue string `json:"q"`
-	workflow.Key
+	Key
 	// Trace is the W3C trace context of the item's sender; empty without tracing.
 	Trace string `json:"tp,omitempty"`
 
-	step workflow.Step // that it asks for, as the plan declares it
+	step Step // that it asks for, as the plan declares it
 }
 
+// Declared is the step that the message asks for, as its plan declares it.
+func (i OutboxMessage) Declared() Step { return i.step }
+
 // Is reports whether an item asks for the same work as the message.
-func (i OutboxMessage) Is(id video.ID, item azq.Item) bool {
+func (i OutboxMessage) Is(id ID, item azq.Item) bool {
 	i.ID = id
 	return item.ID == i.ItemID()
 }
 
-var tracer = otel.Tracer("videostore")
+var tracer = otel.Tracer("engine")
 
 // messagesPerRow keeps an outbox row far under the 64 KiB of one property.
 const messagesPerRow = 100
 
 // outboxRows packs messages into as few rows as fit, so that a fan-out to hundreds of
-// chunks fits in one entity-group transaction.
-func outboxRows(ctx context.Context, id video.ID, messages []OutboxMessage) (rows []tablestore.Entity) {
+// parts fits in one entity-group transaction.
+func outboxRows(ctx context.Context, id ID, messages []OutboxMessage) (rows []tablestore.Entity) {
 	for some := range slices.Chunk(traced(ctx, messages), messagesPerRow) {
 		rows = append(rows, tablestore.Entity{
 			PartitionKey: string(id), RowKey: "OUT:" + uuid.Must(uuid.NewV7()).String(),
@@ -67,7 +67,7 @@ func inserted(rows []tablestore.Entity) (ops []tablestore.Op) {
 
 // sendRows enqueues what outbox rows promise and then deletes them. A crash between the
 // two sends an item twice, which does no harm. The other order would lose the item.
-func (s *Store) sendRows(ctx context.Context, id video.ID, rows []tablestore.Entity) error {
+func (s *Store[V, P]) sendRows(ctx context.Context, id ID, rows []tablestore.Entity) error {
 	for _, row := range rows {
 		var messages []OutboxMessage
 		if err := row.JSON("Messages", &messages); err != nil {
@@ -76,18 +76,18 @@ func (s *Store) sendRows(ctx context.Context, id video.ID, rows []tablestore.Ent
 		if err := s.send(ctx, id, messages); err != nil {
 			return err
 		}
-		if err := s.videos.Delete(ctx, row.PartitionKey, row.RowKey, tablestore.AnyETag); err != nil {
+		if err := s.subjects.Delete(ctx, row.PartitionKey, row.RowKey, tablestore.AnyETag); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Store) send(ctx context.Context, id video.ID, messages []OutboxMessage) error {
+func (s *Store[V, P]) send(ctx context.Context, id ID, messages []OutboxMessage) error {
 	for _, message := range messages {
 		message.ID = id
 		item, err := azq.NewItem(message.Step, string(id), message.ItemID(), message.Payload())
-		item.Namespace, item.Source, item.Traceparent = product.Name, "/"+product.Name, message.Trace
+		item.Namespace, item.Source, item.Traceparent = s.Name, "/"+s.Name, message.Trace
 		if err == nil {
 			err = s.sender.SendItem(ctx, message.Queue, item, 0)
 		}
@@ -101,20 +101,20 @@ func (s *Store) send(ctx context.Context, id video.ID, messages []OutboxMessage)
 // Resend sends messages that are believed to be lost, or are wanted sooner. No outbox row
 // promises them: when the caller dies, the loss is found again, or what led here is repeated.
 // The mark is renewed first, so that the reconciler waits. Safe to repeat.
-func (s *Store) Resend(ctx context.Context, rec Record, messages []OutboxMessage) error {
+func (s *Store[V, P]) Resend(ctx context.Context, rec Record[V], messages []OutboxMessage) error {
 	// What upkeep sends again belongs to no trace: this is where one begins.
 	ctx, span := tracer.Start(ctx, "promise again")
 	defer span.End()
-	if err := s.markAtRest(ctx, rec); err != nil {
+	if err := s.markAtRest(ctx, rec.Meta()); err != nil {
 		return err
 	}
-	return s.send(ctx, rec.Video.ID, traced(ctx, messages))
+	return s.send(ctx, rec.Meta().ID, traced(ctx, messages))
 }
 
-// Flush sends everything that the video's outbox promises. Safe to repeat, and safe
+// Flush sends everything that the subject's outbox promises. Safe to repeat, and safe
 // beside another Flush.
-func (s *Store) Flush(ctx context.Context, id video.ID) error {
-	for row, err := range s.videos.Query(ctx, tablestore.Query{
+func (s *Store[V, P]) Flush(ctx context.Context, id ID) error {
+	for row, err := range s.subjects.Query(ctx, tablestore.Query{
 		PartitionKey: string(id), RowFrom: "OUT:", RowTo: tablestore.PrefixEnd("OUT:"), Class: tablestore.RowRange,
 	}) {
 		if err == nil {

@@ -1,0 +1,287 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+)
+
+// ErrState says that the subject is not in a state that allows the request.
+var ErrState = errors.New("subject is not in a state that allows this")
+
+// FollowMessage promises the step on change: the copies of META in other tables follow it (T8).
+func (d Declaration) FollowMessage() OutboxMessage {
+	return d.messageFor(Meta{}, Plan{}, d.Only(OnChange), 0)
+}
+
+// RemoveMessage promises the step on delete: everything of a deleted subject is removed.
+func (d Declaration) RemoveMessage() OutboxMessage {
+	return d.messageFor(Meta{}, Plan{}, d.Only(OnDelete), 0)
+}
+
+// Uploaded records that all parts of an upload are there, and promises the first step; of a
+// subject that was planned while its upload went on, what is open. etag is that of the manifest
+// of an epoch: only this version is processed. Safe to repeat. ErrChanged when the upload was
+// begun anew meanwhile and has another epoch, ErrState for a subject that is deleted or was
+// cancelled before its upload.
+func (s *Store[V, P]) Uploaded(ctx context.Context, id ID, epoch, etag string) (Record[V], error) {
+	return s.changeWith(ctx, id, "", func(v *V) ([]OutboxMessage, []tablestore.Op, error) {
+		m := metaOf(v)
+		switch {
+		case m.State != AwaitingUpload && (m.UploadedAt.IsZero() || m.State.Gone()):
+			return nil, nil, ErrState
+		case m.State != AwaitingUpload:
+			return nil, nil, ErrUnchanged // a repeated request
+		case m.Upload == nil || m.Upload.Epoch != epoch:
+			return nil, nil, ErrChanged
+		}
+		m.SizeBytes, m.SourceETag, m.UploadedAt = m.Upload.Bytes, etag, Now()
+		if m.Items > 0 {
+			return s.promiseRest(ctx, v)
+		}
+		m.State = Uploaded
+		return []OutboxMessage{s.FirstStep(ctx, v), s.FollowMessage()}, nil, nil
+	})
+}
+
+// FirstStep asks for the first step. It chooses the lane, unless work on the upload was begun.
+func (s *Store[V, P]) FirstStep(ctx context.Context, v *V) OutboxMessage {
+	m := metaOf(v)
+	if !m.Upload.Started {
+		m.Lane, m.Bulk = s.sender.Lane(ctx, m.Channel, m.Priority == High)
+	}
+	m.Generation = max(1, m.Generation)
+	return s.FirstMessage(*m)
+}
+
+// Cancel stops a subject that is not finished. Running steps notice it and stop. Messages
+// in the queues are deleted when they are delivered. Safe to repeat. ErrState when the
+// subject is ready, failed or deleted.
+func (s *Store[V, P]) Cancel(ctx context.Context, id ID) (Record[V], error) {
+	return s.Change(ctx, id, "", func(v *V) ([]OutboxMessage, error) {
+		switch m := metaOf(v); m.State {
+		case Cancelled:
+			return nil, ErrUnchanged
+		case AwaitingUpload, Uploaded, Processing:
+			m.State = Cancelled
+			return []OutboxMessage{s.FollowMessage()}, nil
+		}
+		return nil, ErrState
+	})
+}
+
+// Retry continues a failed or cancelled subject: runs that are done are kept. For a
+// ready one it sends again the steps that failed alone. ErrState when there are none,
+// or in any other state.
+func (s *Store[V, P]) Retry(ctx context.Context, id ID) (Record[V], error) {
+	view, err := s.View(ctx, id)
+	if err != nil {
+		return Record[V]{}, err
+	}
+	before, m := view.Record, metaOf(&view.Subject)
+	if m.State == Ready {
+		return before, s.retryOptional(ctx, view)
+	}
+	if m.State != Failed && m.State != Cancelled {
+		return Record[V]{}, ErrState
+	}
+	m.Error, m.State = nil, Uploaded
+	if _, planned := view.Plans[m.Generation]; planned {
+		m.State = Processing
+	}
+	if m.UploadedAt.IsZero() {
+		m.State = AwaitingUpload
+	}
+	missing := append(view.Missing(), view.failedOptional(m.Generation)...)
+	if err := s.Reopen(ctx, view, missing); err != nil {
+		return Record[V]{}, err
+	}
+	if m.State != AwaitingUpload {
+		missing = append(missing, s.FollowMessage())
+	}
+	return s.write(ctx, before, view.Subject, missing)
+}
+
+func (v View[V, P]) failedOptional(generation int) []OutboxMessage {
+	return slices.DeleteFunc(v.optional(generation), func(o OutboxMessage) bool {
+		run, found := v.RunOf(o.Key)
+		return !found || run.State != RunFailed
+	})
+}
+
+// retryOptional sends again the steps that failed alone in the generation that serves. The mark
+// is written first: if the process then dies, the reconciler finds the reopened steps.
+func (s *Store[V, P]) retryOptional(ctx context.Context, view View[V, P]) error {
+	failed := view.failedOptional(view.Meta().Serving)
+	if len(failed) == 0 {
+		return ErrState
+	}
+	if err := s.markAtRest(ctx, view.Meta()); err != nil {
+		return err
+	}
+	if err := s.Reopen(ctx, view, failed); err != nil {
+		return err
+	}
+	return s.Resend(ctx, view.Record, failed)
+}
+
+// leavePlaces is Quotas.LeavePlaces, if there are quotas.
+func (s *Store[V, P]) leavePlaces(ctx context.Context, id ID) error {
+	if s.Quotas == nil {
+		return nil
+	}
+	return s.Quotas.LeavePlaces(ctx, id)
+}
+
+// MayReprocess reports whether a new generation can begin: none is being made, and the source
+// is there.
+func (m Meta) MayReprocess() bool { return m.State.Terminal() && !m.UploadedAt.IsZero() }
+
+// Reprocess starts a new generation from the stored source. The old one serves until the
+// new one is ready. ErrState when the subject is being processed or was never uploaded, and
+// the refusal of its quotas.
+func (s *Store[V, P]) Reprocess(ctx context.Context, id ID) (Record[V], error) {
+	return s.Change(ctx, id, "", func(v *V) ([]OutboxMessage, error) {
+		m := metaOf(v)
+		if !m.MayReprocess() {
+			return nil, ErrState
+		}
+		m.Generation++
+		m.State, m.Error, m.Items = Uploaded, nil, 0
+		return []OutboxMessage{s.FirstMessage(*m)}, nil
+	})
+}
+
+// Delete sets the state deleting, the tombstone, and promises the purge. From then on
+// only the purge step finds the subject. With ifMatch it deletes only that version, else
+// ErrChanged. A subject whose META cannot be read is deleted in any version. Safe to repeat.
+func (s *Store[V, P]) Delete(ctx context.Context, id ID, ifMatch string) (Record[V], error) {
+	rec, err := s.Change(ctx, id, ifMatch, func(v *V) ([]OutboxMessage, error) {
+		m := metaOf(v)
+		if m.State == Deleting {
+			return nil, ErrUnchanged
+		}
+		m.State = Deleting
+		return []OutboxMessage{s.RemoveMessage()}, nil
+	})
+	if errors.Is(err, tablestore.ErrUnreadable) {
+		return s.setDeleting(ctx, id)
+	}
+	return rec, err
+}
+
+// setDeleting puts the tombstone in the place of a META that cannot be read. What can be read
+// of it stays, such as whose it is: the purge needs that.
+func (s *Store[V, P]) setDeleting(ctx context.Context, id ID) (Record[V], error) {
+	row, err := s.subjects.Get(ctx, string(id), metaKey)
+	if err != nil {
+		return Record[V]{}, err
+	}
+	rec, err := readMeta[V](row)
+	if err == nil {
+		return s.Delete(ctx, id, "") // it was repaired meanwhile
+	}
+	m := metaOf(&rec.Subject)
+	m.ID, m.State = id, Deleting
+	rec, err = s.write(ctx, rec, rec.Subject, []OutboxMessage{s.RemoveMessage()})
+	if errors.Is(err, ErrChanged) {
+		return s.Delete(ctx, id, "")
+	}
+	return rec, err
+}
+
+// Reopen clears the claims of the steps that messages name, so that a new message may claim
+// them. Call it only when their messages are believed to be lost. If an attempt still runs, its
+// commit is refused, as the janitor may have removed its blobs. Steps that are done, and those
+// that another process changes meanwhile, stay as they are.
+func (s *Store[V, P]) Reopen(ctx context.Context, view View[V, P], messages []OutboxMessage) error {
+	for _, message := range messages {
+		before, found := view.RunOf(message.Key)
+		if !found || before.State == RunDone {
+			continue
+		}
+		run := before
+		run.abandoned(Now())
+		run.State, run.OwnerMessageID, run.Attempt, run.QueuedAt = RunQueued, "", "", Now()
+		var none P
+		if err := s.update(ctx, before, run, none); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Erase removes the rows of a deleted subject: first all but META, so that no late worker
+// can commit. With withMeta it then removes META, and starts again if that has changed.
+// A subject that is not being deleted is left alone. claimed says that a step was running,
+// whose worker may still write a blob. Safe to repeat.
+func (s *Store[V, P]) Erase(ctx context.Context, id ID, withMeta bool) (claimed bool, _ error) {
+	rec, err := s.Get(ctx, id)
+	there := !errors.Is(err, ErrNotFound)
+	if there && (err != nil || rec.Meta().State != Deleting) {
+		return false, err
+	}
+	claimed, err = s.eraseRows(ctx, id)
+	if err != nil || !withMeta {
+		return claimed, err
+	}
+	mark := markOf(rec.Meta())
+	if there {
+		if err = errors.Join(s.forgetKey(ctx, rec.Meta()), s.leavePlaces(ctx, id)); err == nil {
+			err = s.subjects.Delete(ctx, string(id), metaKey, rec.ETag)
+		}
+		if errors.Is(err, tablestore.ErrChanged) {
+			again, err := s.Erase(ctx, id, withMeta)
+			return claimed || again, err
+		}
+		if err != nil {
+			return claimed, err
+		}
+	} else if mark, err = s.InflightMark(ctx, id); err != nil { // an earlier delivery removed META
+		return claimed, err
+	}
+	// The mark stays for a while: see Sweep. It says whose the subject was.
+	mark.Erased = true
+	return claimed, errors.Join(s.mark(ctx, mark), s.countOwned(ctx, id))
+}
+
+// eraseRows removes all rows but META.
+func (s *Store[V, P]) eraseRows(ctx context.Context, id ID) (claimed bool, _ error) {
+	rows := tablestore.Query{PartitionKey: string(id), Filter: "State eq " + tablestore.Quote(string(RunRunning)), Class: tablestore.RowRange}
+	running, err := s.subjects.First(ctx, rows, 1)
+	if err == nil {
+		rows.Filter = "RowKey ne " + tablestore.Quote(metaKey)
+		_, err = s.subjects.Clear(ctx, rows)
+	}
+	return len(running) > 0, err
+}
+
+// Sweep removes rows of a subject that has no META, and returns how many. A worker may insert
+// a row while the subject is being purged. No query goes over all
+// subjects, so the purge leaves the subject's mark, and the reconciler calls Sweep when that is
+// old. A subject with META is left alone. Safe to repeat.
+func (s *Store[V, P]) Sweep(ctx context.Context, id ID) (removed int, _ error) {
+	if _, err := s.Get(ctx, id); !errors.Is(err, ErrNotFound) {
+		return 0, err
+	}
+	return s.subjects.Clear(ctx, tablestore.Query{PartitionKey: string(id), Class: tablestore.RowRange})
+}
+
+// DropGeneration removes plan, runs and product rows of a generation that is not needed any more.
+// What was made on request stays. The rows go first and the blobs later, when no row names them: a crash in
+// between leaves blobs that the janitor finds, and not rows without blobs. Safe to repeat.
+func (s *Store[V, P]) DropGeneration(ctx context.Context, id ID, generation int) error {
+	for _, kind := range append([]string{"STEP", "NEXT", "PLAN"}, s.RowKinds...) {
+		prefix := fmt.Sprintf("%s:%05d", kind, generation)
+		_, err := s.subjects.Clear(ctx, tablestore.Query{
+			PartitionKey: string(id), RowFrom: prefix, RowTo: tablestore.PrefixEnd(prefix), Class: tablestore.RowRange,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
