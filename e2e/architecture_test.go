@@ -68,8 +68,8 @@ func goList(t *testing.T) []goPackage {
 	}
 }
 
-// Dependencies point one way: main → internal/* of the role → shared/* →
-// shared/video. docs/design.md explains why; `make lint` runs this test.
+// Dependencies point one way: main → internal/* of the role → shared/* → shared/video →
+// shared/engine → the libraries. docs/design.md explains why; `make lint` runs this test.
 func TestArchitectureImportsPointOneWay(t *testing.T) {
 	t.Parallel()
 	rules := []struct {
@@ -84,9 +84,12 @@ func TestArchitectureImportsPointOneWay(t *testing.T) {
 		}},
 		{"roles never import each other", "webrole", "", tree("workerrole", "e2e")},
 		{"roles never import each other", "workerrole", "", tree("webrole", "e2e")},
-		{"the domain's words use the standard library only", "shared/video", "", func(path string) bool {
+		{"the engine knows no product", "shared/engine", "", func(path string) bool {
+			return strings.HasPrefix(path, root) && !tree("shared/azstore", "shared/azq", "shared/engine", "shared/tracing", "shared/testkit")(path)
+		}},
+		{"the domain's words use the standard library and the engine only", "shared/video", "", func(path string) bool {
 			first, _, _ := strings.Cut(path, "/")
-			return strings.Contains(first, ".") && !in(path, "shared/video") && path != "github.com/google/go-cmp/cmp" &&
+			return strings.Contains(first, ".") && !in(path, "shared/video") && !in(path, "shared/engine") && path != "github.com/google/go-cmp/cmp" &&
 				!strings.HasPrefix(path, "pgregory.net/rapid")
 		}},
 		{"early work can be left out: only the mains register it", "shared", "shared/early", tree("shared/early")},

@@ -74,7 +74,7 @@ func (m *metrics) begin(specs []azq.Spec) {
 	for _, spec := range specs {
 		m.wait.WithLabelValues(spec.Name, "0")
 	}
-	for _, s := range workflow.Steps {
+	for _, s := range workflow.Declaration.Steps {
 		m.took.WithLabelValues(s.Name)
 		m.cpu.WithLabelValues(s.Name)
 		for _, o := range []engine.Outcome{engine.OutcomeDone, engine.OutcomeFailed, engine.OutcomeRetry, engine.OutcomeReleased, engine.OutcomeLost} {

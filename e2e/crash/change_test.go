@@ -25,7 +25,7 @@ func TestCancelRetryReprocess(t *testing.T) {
 	asked := time.Now()
 	l.await(20*time.Second, "true that the encoder has stopped", func() bool { return len(l.encoders.running()) == 0 })
 	l.await(time.Minute, "true that the cancelled video's messages are dropped", func() bool {
-		for _, step := range workflow.Steps {
+		for _, step := range workflow.Declaration.Steps {
 			for _, queue := range step.Queues {
 				if l.length(queue) > 0 {
 					return false

@@ -92,7 +92,7 @@ func TestZombieChangesNothing(t *testing.T) {
 // frozenPoints are the points of all steps besides those: where each step that a video may not
 // wait for, or that it waits for before its parts, is claimed; with -thorough all.
 func frozenPoints(besides []string) (points []string) {
-	for _, step := range workflow.Steps {
+	for _, step := range workflow.Declaration.Steps {
 		for _, place := range places {
 			some := place == "claimed" && (step.Stage == engine.Gate || step.Stage == engine.AfterReady)
 			if point := step.Name + "/" + place; step.Shown() && (some || *thorough) && !slices.Contains(besides, point) {
@@ -124,7 +124,7 @@ func (l *lane) settled(id engine.ID) {
 				return false
 			}
 		}
-		for _, step := range workflow.Steps {
+		for _, step := range workflow.Declaration.Steps {
 			for _, queue := range step.Queues {
 				if l.length(queue) > 0 {
 					return false

@@ -58,7 +58,7 @@ func find(source, name string) string {
 	}
 	function := `func ` + regexp.QuoteMeta(name)
 	if receiver, method, is := strings.Cut(name, "."); is {
-		function = `func \(\w+ \*?` + regexp.QuoteMeta(receiver) + `\) ` + regexp.QuoteMeta(method)
+		function = `func \(\w+ \*?` + regexp.QuoteMeta(receiver) + `(?:\[[\w, ]+\])?\) ` + regexp.QuoteMeta(method)
 	}
 	return regexp.MustCompile(`(?m)^` + function + `[(\[](?:.*\}|(?s:.*?)^\})\n`).FindString(source)
 }

@@ -27,7 +27,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	workflow.Steps = append(workflow.Steps,
+	workflow.Declaration.Steps = append(workflow.Declaration.Steps,
 		engine.Step{Name: stepModerated, Stage: engine.Gate, Queues: []string{workflow.Audio}},
 		engine.Step{Name: stepRated, Stage: engine.Gate, Early: true, Queues: []string{workflow.Audio}},
 	)

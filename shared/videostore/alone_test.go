@@ -65,7 +65,7 @@ func asks(items []azq.Item, step string) bool {
 
 // lone are the declared steps whose failure is theirs alone.
 func lone() (steps []engine.Step) {
-	for _, s := range workflow.Steps {
+	for _, s := range workflow.Declaration.Steps {
 		if s.IsOptional() && s.Stage != engine.OnRequest {
 			steps = append(steps, s)
 		}

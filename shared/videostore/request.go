@@ -143,7 +143,7 @@ func (s *Store) Footage(ctx context.Context, id engine.ID) (f Footage, _ error) 
 	if err != nil {
 		return f, err
 	}
-	last, err := s.ReadRun(ctx, engine.Key{ID: id, Generation: f.Generation, Step: workflow.StepFinish})
+	last, err := s.ReadRun(ctx, engine.Key{ID: id, Generation: f.Generation, Step: workflow.Declaration.Only(engine.Last).Name})
 	if err != nil {
 		return f, err
 	}

@@ -33,12 +33,12 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	workflow.Steps = append(workflow.Steps,
+	workflow.Declaration.Steps = append(workflow.Declaration.Steps,
 		engine.Step{Name: stepChecked, Stage: engine.Part, Optional: true, Queues: []string{workflow.Audio}},
 		engine.Step{Name: stepSpotted, Stage: engine.AfterReady, Count: workflow.PerChunk, Queues: []string{workflow.EncodeLow}},
 		engine.Step{Name: stepMoved, Stage: engine.AfterReady, Queues: []string{workflow.Audio}},
 	)
-	workflow.Steps = append(workflow.Steps, gates...)
+	workflow.Declaration.Steps = append(workflow.Declaration.Steps, gates...)
 	azuritetest.Main(m)
 }
 

@@ -11,7 +11,7 @@ import (
 
 // Whole returns the output of a generation's last step, or nil while that is not done.
 func Whole(v View, generation int) (*video.FinishOutput, error) {
-	step, _ := v.Find(generation, workflow.StepFinish, 0)
+	step, _ := v.Find(generation, workflow.Declaration.Only(engine.Last).Name, 0)
 	return engine.OutputOf[video.FinishOutput](step)
 }
 

@@ -59,7 +59,7 @@ func (s *Sending) Arrived() video.Video {
 // byte then. No step of ours is a gate, but a fork's may be.
 func NeedsEarlyGates(t testing.TB) {
 	t.Helper()
-	for _, step := range workflow.Steps {
+	for _, step := range workflow.Declaration.Steps {
 		if step.Stage == engine.Gate && !step.Early {
 			t.Skipf("gate %s waits for the whole upload", step.Name)
 		}

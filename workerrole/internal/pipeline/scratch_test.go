@@ -22,7 +22,7 @@ const scratchParent = "CUTROOM_TEST_SCRATCH_PARENT"
 func TestMain(m *testing.M) {
 	parent := os.Getenv(scratchParent)
 	if parent == "" {
-		workflow.Steps = append(workflow.Steps, merged...)
+		workflow.Declaration.Steps = append(workflow.Declaration.Steps, merged...)
 		azuritetest.Main(m)
 	}
 	s, err := pipeline.MakeScratch(parent)

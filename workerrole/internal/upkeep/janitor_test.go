@@ -288,7 +288,7 @@ func TestJanitorDoesNotDelayTheReconciler(t *testing.T) {
 // attempt of it wrote goes.
 func TestJanitorKeepsWhatEveryStepCommitted(t *testing.T) {
 	t.Parallel()
-	for _, step := range workflow.Steps {
+	for _, step := range workflow.Declaration.Steps {
 		if !step.Shown() {
 			continue
 		}
