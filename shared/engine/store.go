@@ -231,9 +231,7 @@ func (s *Store[V, P]) write(ctx context.Context, rec Record[V], after V, message
 	}
 	m.UpdatedAt = Now()
 	out := outboxRows(ctx, m.ID, messages)
-	ops := slices.Concat([]tablestore.Op{{
-		Kind: tablestore.OpReplace, Entity: metaRow(after), IfMatch: rec.ETag,
-	}}, more, inserted(out))
+	ops := slices.Concat([]tablestore.Op{{Kind: tablestore.OpReplace, Entity: metaRow(after), IfMatch: rec.ETag}}, more, inserted(out))
 	etags, err := s.subjects.Submit(ctx, ops)
 	if tablestore.Overtaken(err) {
 		return Record[V]{}, ErrChanged
