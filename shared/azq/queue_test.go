@@ -98,6 +98,9 @@ func TestBinaryPayloadsSurvive(t *testing.T) {
 	if err != nil || len(seen) != 1 {
 		t.Fatalf("Peek = %d messages, %v", len(seen), err)
 	}
+	if _, err := base64.StdEncoding.DecodeString(seen[0].Text); err != nil {
+		t.Errorf("the message is not base64: %v", err)
+	}
 	if seen[0].Expires.Year() < 9999 {
 		t.Errorf("message expires %v, want never", seen[0].Expires)
 	}

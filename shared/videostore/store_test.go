@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/playlist"
@@ -230,6 +232,45 @@ func TestClaimIsAFence(t *testing.T) {
 	p, err := videostore.Presentation(view, 1)
 	if err != nil || p.Chunks[0] == nil || p.Chunks[0].Frames != 120 || p.Chunks[1] != nil {
 		t.Errorf("presentation %+v (%v): want only the fresh attempt's chunk 0", p.Chunks, err)
+	}
+}
+
+// Another worker takes the step over while the commit is on its way. A look before the write
+// comes too early, so storage must compare.
+func TestCommitIsRefusedOnItsWay(t *testing.T) {
+	t.Parallel()
+	a := azuritetest.Account(t)
+	if err := a.Ensure(t.Context(), azstore.Names{Tables: videostore.Tables}); err != nil {
+		t.Fatal(err)
+	}
+	var meanwhile func()
+	faults := &inject.Transport{Choose: func(r *http.Request) inject.Fault {
+		if do := meanwhile; do != nil && strings.HasSuffix(r.URL.Path, "$batch") {
+			meanwhile = nil
+			do()
+		}
+		return inject.None
+	}}
+	sleepy := videostore.New(azuritetest.AccountWith(t, func(c *azstore.Config) { c.Prefix, c.Transport = a.Prefix(), faults }), &outgoing{})
+	s := videostore.New(a, &outgoing{})
+	id := uploaded(t, s)
+	probed(t, s, id, plan(2, false))
+	k := key(id, workflow.StepEncode, 0)
+	stale := claimOf(t, sleepy, k)
+	meanwhile = func() {
+		if err := claimOf(t, s, k).Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 120}}); err != nil {
+			t.Errorf("the second worker's commit: %v", err)
+		}
+	}
+	if err := stale.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 1}}); !errors.Is(err, engine.ErrSuperseded) {
+		t.Errorf("stale commit: %v, want ErrSuperseded", err)
+	}
+	view, err := s.View(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := videostore.Presentation(view, 1); err != nil || p.Chunks[0] == nil || p.Chunks[0].Frames != 120 {
+		t.Errorf("chunks %+v (%v): want the second worker's first", p.Chunks, err)
 	}
 }
 

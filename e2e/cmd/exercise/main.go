@@ -176,6 +176,7 @@ func (d desk) keep(e mutations.Exercise, p progress) error {
 func failure(said string) string {
 	const most = 25
 	_, after, _ := strings.Cut(said, "--- FAIL")
+	after, _, _ = strings.Cut(after, "\nFAIL")
 	lines := strings.Split(strings.TrimSpace("--- FAIL"+after), "\n")
 	if len(lines) > most {
 		lines = append(lines[:most], "    …")

@@ -79,7 +79,9 @@ func TestOneExercise(t *testing.T) {
 	write(`func pad(n, width int) string { return fmt.Sprintf("%d", n) }`)
 	do("7", true, "red", "Hint 2 of 3")
 	do("", false, "", " 7  begun")
-	do("7", true, "red", "Hint 3 of 3")
+	if err := os.WriteFile(filepath.Join(clone, ".git", "exercise"), []byte(`{"Hints":3}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	do("7", true, "red", "No hint is left", "+func pad(n, width int) string { return tablestore.Pad(")
 	write(`func pad(n, width int) string { return fmt.Sprintf("%0*d", width, n) }`)
 	do("7", true, "", "is green, with 3 hints")
