@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cutroom/cutroom/shared/azstore"
@@ -22,6 +23,12 @@ func TestMain(m *testing.M) { azuritetest.Main(m) }
 // with it and without.
 func through(t *testing.T, cfg Config, retry azstore.Retry) (p *Proxy, proxied, direct *tablestore.Table) {
 	t.Helper()
+	return throughWith(t, cfg, retry, nil)
+}
+
+// throughWith is through with a transport of the caller's.
+func throughWith(t *testing.T, cfg Config, retry azstore.Retry, transport policy.Transporter) (p *Proxy, proxied, direct *tablestore.Table) {
+	t.Helper()
 	p, err := Start(azuritetest.ConnectionString(t), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +38,7 @@ func through(t *testing.T, cfg Config, retry azstore.Retry) (p *Proxy, proxied, 
 	if err := plain.Ensure(t.Context(), azstore.Names{Tables: []string{"rows"}}); err != nil {
 		t.Fatal(err)
 	}
-	a, err := azstore.Open(azstore.Config{ConnectionString: p.ConnectionString(), Prefix: plain.Prefix(), Retry: retry})
+	a, err := azstore.Open(azstore.Config{ConnectionString: p.ConnectionString(), Prefix: plain.Prefix(), Retry: retry, Transport: transport})
 	if err != nil {
 		t.Fatal(err)
 	}

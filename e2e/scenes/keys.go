@@ -78,7 +78,7 @@ func choosingAKey(s *Stage) {
 		chosen(s, c.need, c.table)
 	}
 	s.Ensure(nil, "wrongkey")
-	written, model, err := pressed(s, "wrongkey", func(int) string { return "views" })
+	written, model, err := pressed(s, "wrongkey", func(int) string { return "views" }, write)
 	must(err)
 	s.Claim(written < 0.5 && model.Refused() > 0, model.Refused(), 100*written)
 }

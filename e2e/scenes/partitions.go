@@ -109,7 +109,7 @@ func hotKeys(s *Stage) {
 	var all sync.WaitGroup
 	for i, key := range keys {
 		s.Ensure(nil, key.table)
-		all.Go(func() { written[i], stats[i], errs[i] = pressed(s, key.table, key.of) })
+		all.Go(func() { written[i], stats[i], errs[i] = pressed(s, key.table, key.of, write) })
 	}
 	all.Wait()
 	must(errors.Join(errs...))
@@ -119,12 +119,39 @@ func hotKeys(s *Stage) {
 	s.Claim(written[0] < 0.5)
 	s.Claim(written[1] < 0.8)
 	s.Claim(written[2] > written[0]+0.2 && written[3] > written[0]+0.2)
+	readHot(s, keys[0].of, keys[3].of)
 	findOne(s, 1001)
 }
 
-// pressed writes 60 rows a second for four seconds, without retries, and returns the
-// share that was written in the last one.
-func pressed(s *Stage, table string, key func(int) string) (share float64, stats partitions.Stats, err error) {
+// readHot offers as many reads: to a partition, a read of a row is what a write is.
+func readHot(s *Stage, one, computed func(n int) string) {
+	var shares [2]float64
+	var errs [2]error
+	var all sync.WaitGroup
+	all.Go(func() { shares[0], _, errs[0] = pressed(s, "one", one, read) })
+	all.Go(func() { shares[1], _, errs[1] = pressed(s, "computed", computed, read) })
+	all.Wait()
+	must(errors.Join(errs[:]...))
+	s.Claim(shares[0] < 0.5 && shares[1] > shares[0]+0.2, 100*shares[0], 100*shares[1])
+}
+
+// request is what a client does with the row of some keys.
+type request func(ctx context.Context, rows *tablestore.Table, partition, row string) error
+
+func write(ctx context.Context, rows *tablestore.Table, partition, row string) error {
+	_, err := rows.Upsert(ctx, tablestore.Entity{PartitionKey: partition, RowKey: row})
+	return err
+}
+
+// read takes an answer that the row was never written for an answer.
+func read(ctx context.Context, rows *tablestore.Table, partition, row string) error {
+	_, err := rows.Get(ctx, partition, row)
+	return tablestore.IgnoreNotFound(err)
+}
+
+// pressed makes 60 requests a second for four seconds, without retries, and returns the
+// share that succeeded in the last one.
+func pressed(s *Stage, table string, key func(int) string, ask request) (share float64, stats partitions.Stats, err error) {
 	const seconds, perSecond = 4, 60
 	model, err := partitions.Start(s.cfg.ConnectionString, partitions.Config{Seed: 1, Scale: 300, AccountBudget: -1, SplitAfter: 600 * time.Millisecond, MoveTime: 100 * time.Millisecond})
 	if err != nil {
@@ -144,8 +171,7 @@ func pressed(s *Stage, table string, key func(int) string) (share float64, stats
 			told = s.ctx // one of them is enough to see
 		}
 		all.Go(func() {
-			_, err := rows.Upsert(told, tablestore.Entity{PartitionKey: key(n), RowKey: tablestore.Pad(int64(n), 4)})
-			if err == nil && n >= (seconds-1)*perSecond {
+			if ask(told, rows, key(n), tablestore.Pad(int64(n), 4)) == nil && n >= (seconds-1)*perSecond {
 				done.Add(1)
 			}
 		})
