@@ -124,6 +124,25 @@ func TestDocsSnippetsAreTheSource(t *testing.T) {
 	}
 }
 
+// A stop of the path at /learn quotes some ten lines, as the sources say them.
+func TestDocsStopsQuoteTheSource(t *testing.T) {
+	t.Parallel()
+	stops, err := handbook.Stops("..")
+	if err != nil || len(stops) != 7 {
+		t.Fatalf("stops: %q, %v", stops, err)
+	}
+	for _, file := range stops {
+		before := read(t, strings.TrimPrefix(filepath.ToSlash(file), "../"))
+		if text, err := handbook.Quoting("..", before); err != nil || text != before {
+			t.Errorf("%s quotes code as it was: `go generate ./e2e` writes it anew (%v)", file, err)
+		}
+		_, code, _ := strings.Cut(before, "```go\n")
+		if n := strings.Count(code, "\n"); n < 6 || n > 18 {
+			t.Errorf("%s quotes %d lines; a reader wants ten", file, n)
+		}
+	}
+}
+
 // Diagrams say in words what they show, and their drawings are theirs. A source that
 // Mermaid cannot read has no drawing.
 func TestDocsDiagramsAreDrawn(t *testing.T) {

@@ -39,6 +39,9 @@ viewers GET /race
 viewers GET /learn
 viewers GET /patterns/:page
 viewers GET /learn/:scene
+viewers GET /learn/calculators
+viewers GET /learn/path/:stop
+viewers POST /learn/path/:stop
 viewers GET /watch/:id
 viewers GET /embed/:id
 viewers GET /static/*file
@@ -284,7 +287,7 @@ func wantedRoutes() map[string]string {
 }
 
 func fillWith(id string) map[string]string {
-	return map[string]string{"id": id, "path": "master.m3u8", "file": "style.css", "name": "heap", "language": "en", "scene": "papers-scene", "page": "claim-check", "queue": "probe", "bib": "7"}
+	return map[string]string{"id": id, "path": "master.m3u8", "file": "style.css", "name": "heap", "language": "en", "scene": "papers-scene", "page": "claim-check", "stop": "2", "queue": "probe", "bib": "7"}
 }
 
 // tryRoute asks for one cell of the matrix. To strangers a private video answers as

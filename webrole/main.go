@@ -93,7 +93,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	if err != nil {
 		return nil, err
 	}
-	pages, err := page.New(page.Options{Dir: cfg.WebDir, Breaks: cfg.breaks(), Plays: cfg.plays(), Ops: cfg.PublicOps, Open: cfg.Token == ""})
+	pages, err := page.New(page.Options{Dir: cfg.WebDir, Breaks: cfg.breaks(), Plays: cfg.plays(), Ops: cfg.PublicOps, Open: cfg.Token == "", Prices: cfg.Prices})
 	if err != nil {
 		return nil, err
 	}

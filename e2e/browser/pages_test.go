@@ -178,6 +178,8 @@ func TestEveryPageEverywhere(t *testing.T) {
 		{"presenter's view", "/board?view=talk", `.talk #headline`, 60_000, false},
 		{"board as tables", "/board/tables", `table`, 60_000, false},
 		{"learn", "/learn", `#S3`, 60_000, false},
+		{"stop of the path", "/learn/path/1?answer=0", `#answer`, 60_000, false},
+		{"calculators", "/learn/calculators", `#cost dl`, 60_000, false},
 		{"pattern with diagram", "/patterns/visibility-and-leases", `figure img`, 60_000, false},
 		{"pattern with plot", "/patterns/partition-stress", `img.plot`, 60_000, false},
 	}

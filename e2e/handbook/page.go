@@ -52,6 +52,11 @@ func Pages(root, folder string) ([]Page, error) {
 	return pages, nil
 }
 
+// Stops are the files of the path at /learn, which quote code as pages do.
+func Stops(root string) ([]string, error) {
+	return filepath.Glob(filepath.Join(root, "webrole", "web", "path", "*.txt"))
+}
+
 // Path is the page's file, below the root of the repository.
 func (p Page) Path() string { return path.Join(p.Folder, p.Name+".md") }
 

@@ -16,18 +16,32 @@ func Write(ctx context.Context, root string) error {
 	if err := errors.Join(err, recipesErr); err != nil {
 		return err
 	}
+	files, err := Stops(root)
+	if err != nil {
+		return fmt.Errorf("look for the stops of the path: %w", err)
+	}
 	var diagrams []Diagram
 	for _, p := range slices.Concat(patterns, recipes) {
-		text, err := Quoting(root, p.Text)
-		if err != nil {
-			return fmt.Errorf("page %s: %w", p.Name, err)
-		}
-		if text != p.Text {
-			if err := os.WriteFile(filepath.Join(root, filepath.FromSlash(p.Path())), []byte(text), 0o600); err != nil {
-				return fmt.Errorf("page %s: %w", p.Name, err)
-			}
-		}
+		files = append(files, filepath.Join(root, filepath.FromSlash(p.Path())))
 		diagrams = append(diagrams, p.Diagrams()...)
 	}
+	for _, file := range files {
+		if err := quoteAnew(root, file); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	}
 	return Draw(ctx, root, diagrams)
+}
+
+// quoteAnew brings the quoted code of a file up to date.
+func quoteAnew(root, file string) error {
+	before, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	text, err := Quoting(root, string(before))
+	if err != nil || text == string(before) {
+		return err
+	}
+	return os.WriteFile(file, []byte(text), 0o600)
 }

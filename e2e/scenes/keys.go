@@ -29,17 +29,13 @@ type choice struct {
 	suffixes                 int // 0: none
 }
 
-// What one partition takes in a second: the target of the service for rows of 1 KiB. Half
-// of it is kept for growth.
-const comfortable = 2000 / 2
-
 // choose is the questionnaire. A reader who knows nothing lists all rows, so they are
 // together.
 func choose(n need) choice {
 	together, word := n.together || n.subject == "", cmp.Or(n.subject, "all")
+	suffixes := tablestore.Suffixes(n.peak)
 	switch {
-	case together && n.peak > comfortable:
-		suffixes := n.peak/comfortable + 1
+	case together && suffixes > 1:
 		return choice{"some, with a suffix", fmt.Sprintf("%s~<0…%d>", word, suffixes-1), "the busiest subject is more than one partition takes comfortably", suffixes}
 	case n.subject == "":
 		return choice{"single", "one fixed word", "few rows, all of them listed at once, hardly a load", 0}
@@ -101,7 +97,7 @@ func yourKey(s *Stage) {
 	switch {
 	case n.subject == "" && !n.together:
 		advice = "A reader who wants every row lists them together, whatever they are to each other. "
-	case n.peak > comfortable && !n.together:
+	case tablestore.Suffixes(n.peak) > 1 && !n.together:
 		advice = "A single subject with so many rows a second is more than its partition takes, whatever the key. Give what is written its own key, or a suffix that its reader can compute: see the scene hot-keys. "
 	}
 	s.Next(advice)

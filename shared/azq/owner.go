@@ -121,7 +121,7 @@ func (o *owner) open(ctx context.Context) (Item, error) {
 
 // guard waits for the handler and renews the lease meanwhile. It returns when the handler does.
 func (o *owner) guard(draining <-chan struct{}, cancel context.CancelCauseFunc, result <-chan error) error {
-	renewAt := time.Now().Add(o.renewEvery())
+	renewAt := time.Now().Add(RenewEvery(o.lease.Visibility, rand.Float64()))
 	timer := time.NewTimer(0) // reset before each wait
 	defer timer.Stop()
 	stopped := false // the handler was told to stop: the lease is not renewed any more
@@ -186,7 +186,7 @@ func (o *owner) renew(stop func(error)) time.Time {
 	case err == nil:
 		o.poller.count(func(s *QueueStats) { s.Renewals++ })
 		o.job.renewals.Add(1)
-		return time.Now().Add(o.renewEvery())
+		return time.Now().Add(RenewEvery(o.lease.Visibility, rand.Float64()))
 	case errors.Is(err, ErrLeaseLost):
 		o.poller.count(func(s *QueueStats) { s.StaleRenewals++ })
 		o.ended = true
@@ -207,16 +207,16 @@ func (o *owner) renew(stop func(error)) time.Time {
 	}
 }
 
-// renewEvery is a third of the visibility, so that two renewals may fail.
-func (o *owner) renewEvery() time.Duration {
-	return time.Duration(float64(o.lease.Visibility) / 3 * (0.9 + 0.2*rand.Float64()))
+// RenewEvery is a third of the visibility: two renewals may fail. It is a tenth less or more by spread in [0, 1).
+func RenewEvery(visibility time.Duration, spread float64) time.Duration {
+	return time.Duration(float64(visibility) / 3 * (0.9 + 0.2*spread))
 }
 
 // stopAt is when the handler is stopped unless the lease is renewed (paper row Q16c).
-func (o *owner) stopAt() time.Time { return o.lease.Deadline().Add(-margin(o.lease.Visibility)) }
+func (o *owner) stopAt() time.Time { return o.lease.Deadline().Add(-Margin(o.lease.Visibility)) }
 
-// margin is the time between the stop of the handler and the end of the lease.
-func margin(visibility time.Duration) time.Duration {
+// Margin is the time between the stop of a handler whose lease is not renewed and its end.
+func Margin(visibility time.Duration) time.Duration {
 	return min(max(5*time.Second, visibility/10), visibility/4)
 }
 

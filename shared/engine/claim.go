@@ -67,6 +67,7 @@ func (s *Store[V, P]) Claim(ctx context.Context, key Key, messageID, worker stri
 	if run.QueuedAt.IsZero() || run.QueuedAt.After(now) { // another host's clock
 		run.QueuedAt = now
 	}
+	// snippet: take-the-row
 	run.State, run.OwnerMessageID, run.Worker = RunRunning, messageID, worker
 	run.Attempt, run.StartedAt = uuid.NewString(), now
 	run.Attempts++
@@ -74,6 +75,7 @@ func (s *Store[V, P]) Claim(ctx context.Context, key Key, messageID, worker stri
 	if tablestore.Overtaken(err) {
 		return nil, ErrSuperseded
 	}
+	// end snippet
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-// Package web holds what the pages are made of: templates, style, and scripts that esbuild
+// Package web holds what the pages are made of: templates, texts, style, and scripts that esbuild
 // makes from the TypeScript in src: one for each page, those that run beside a page or in a part
 // of one, and what they share, so that a browser loads it once. All of it is embedded. hls.js,
 // js-md5 and idiomorph are copies of their published files (see package.json and vendor.mjs).
@@ -17,7 +17,7 @@ import "embed"
 //go:generate -command esbuild go tool esbuild --bundle --splitting --format=esm --target=es2022 --minify --log-level=warning
 //go:generate esbuild --legal-comments=none --chunk-names=shared-[hash] --outdir=static src/home.ts src/mine.ts src/upload.ts src/watch.ts src/embed.ts src/race.ts src/board.ts src/lab.ts src/learn.ts src/scene.ts src/md5-worker.ts
 
-// Files holds templates/ and static/.
+// Files holds templates/, static/, and path/, the stops at /learn.
 //
-//go:embed templates static
+//go:embed templates static path
 var Files embed.FS

@@ -86,6 +86,13 @@ func Shard(text string, n int) int {
 	return int(h.Sum32() % uint32(n))
 }
 
+// Suffixes is how many suffixes a key needs that has up to peak entities of 1 KiB a second, for
+// [Shard]; 1 means none (paper rows S2, S3).
+func Suffixes(peak int) int {
+	const comfortable = 2000 / 2 // half of what the service gives a partition is kept for growth
+	return peak/comfortable + 1
+}
+
 // Pad writes a number with leading zeros. Keys are ordered as text, in which "111"
 // comes before "2" (paper row T1). Pad panics for a negative number and for one with more
 // digits than width: its row would stand in the wrong place.

@@ -1,9 +1,10 @@
 // Package handbook renders what the web role shows at /learn and /patterns from the
-// Markdown of docs: the rows of the papers, and the pages of the patterns.
+// Markdown of docs: the rows of the papers, the pages of the patterns, and the path through them.
 package handbook
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"go/doc"
 	"go/scanner"
@@ -29,6 +30,7 @@ import (
 type Handbook struct {
 	Papers   []Table[Row]     // of docs/papers.md
 	Patterns []Table[Pattern] // of docs/patterns/README.md
+	Path     []Stop           // of webrole/web/path
 }
 
 // Table is what stands below a heading of a document.
@@ -61,14 +63,15 @@ var (
 	heading    = regexp.MustCompile(`<h2 id="([^"]+)">([^<]+)</h2>`)
 )
 
-// Read renders the documents in files, which are laid out as those of package docs.
-func Read(files fs.FS) (*Handbook, error) {
+// Read renders the documents in files, as package docs has them, and the path in pages, as package web has it.
+func Read(files, pages fs.FS) (*Handbook, error) {
 	papers, err := readTables(files, "papers.md", paperRow, readRow)
 	if err != nil {
 		return nil, err
 	}
 	patterns, err := readTables(files, "patterns/README.md", patternRow, readPattern)
-	return &Handbook{papers, patterns}, err
+	h := &Handbook{Papers: papers, Patterns: patterns}
+	return h, errors.Join(err, h.readPath(pages))
 }
 
 func readTables[T any](
@@ -253,7 +256,7 @@ func (d *document) link(w util.BufWriter, source []byte, node ast.Node, entering
 
 // address is where the web role has the target of a link, or "" and the file's path.
 func (d *document) address(target string) (address, file string) {
-	if strings.Contains(target, "://") || strings.HasPrefix(target, "#") {
+	if strings.Contains(target, "://") || strings.HasPrefix(target, "#") || strings.HasPrefix(target, "/") {
 		return target, ""
 	}
 	name, fragment, has := strings.Cut(target, "#")

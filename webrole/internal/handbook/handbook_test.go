@@ -8,12 +8,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cutroom/cutroom/docs"
+	"github.com/cutroom/cutroom/webrole/web"
 )
 
 // All documents of the repository are rendered: each pattern's page is in the list once.
 func TestReadsAllDocuments(t *testing.T) {
 	t.Parallel()
-	h, err := Read(docs.Files)
+	h, err := Read(docs.Files, web.Files)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,11 +26,13 @@ import (
 
 	"github.com/cutroom/cutroom/docs"
 	"github.com/cutroom/cutroom/shared/engine"
+	"github.com/cutroom/cutroom/shared/price"
 	"github.com/cutroom/cutroom/shared/scene"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/board"
+	"github.com/cutroom/cutroom/webrole/internal/calculator"
 	"github.com/cutroom/cutroom/webrole/internal/handbook"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 	"github.com/cutroom/cutroom/webrole/web"
@@ -45,6 +47,7 @@ type Options struct {
 	Plays  bool // a scene's page plays it, for operators: there is a lab
 	Ops    bool // operations are here, and the board has something to show
 	Open   bool // no sign-in
+	Prices price.Table
 }
 
 // Pages is safe for concurrent use.
@@ -60,7 +63,7 @@ type Pages struct {
 // New reads the pages.
 func New(o Options) (*Pages, error) {
 	p := &Pages{Options: o, files: web.Files, docs: docs.Files, pages: map[string]*template.Template{}}
-	read := func() (*handbook.Handbook, error) { return handbook.Read(p.docs) }
+	read := func() (*handbook.Handbook, error) { return handbook.Read(p.docs, p.files) }
 	p.handbook = sync.OnceValues(read)
 	if o.Dir != "" {
 		p.files, p.docs, p.handbook = os.DirFS(o.Dir), os.DirFS(filepath.Join(o.Dir, "../../docs")), read
@@ -108,7 +111,13 @@ func (p *Pages) Register(r gin.IRoutes, state func(context.Context) (*board.Stat
 	show("/upload", "upload", nothing)
 	show("/race", "race", nothing)
 	show("/board", "board", nothing)
-	show("/learn", "learn", func(*gin.Context) (any, error) { return p.handbook() })
+	readPath := func(c *gin.Context) (any, error) { return p.readPath(c) }
+	show("/learn", "learn", readPath)
+	show("/learn/path/:stop", "stop", readPath)
+	r.POST("/learn/path/:stop", p.answer)
+	show("/learn/calculators", "calculators", func(c *gin.Context) (any, error) {
+		return calculator.All(c.Request.URL.Query(), p.Prices)
+	})
 	show("/learn/:scene", "scene", readScene)
 	show("/patterns/:page", "pattern", p.readPattern)
 	show("/watch/:id", "watch", checkID)

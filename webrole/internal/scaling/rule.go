@@ -48,7 +48,7 @@ type Decision struct {
 // message is: one that is stuck must not ask for a worker per second of its age.
 const patience = 4
 
-// want is the rule. For each pool it takes the largest of three numbers of workers:
+// Want is the rule, and why it says so. For each pool it takes the largest of three numbers of workers:
 //
 //   - that which begins all urgent work within Settings.Begin, less its oldest message's age;
 //   - that which does all work within Settings.Bulk, less the age of the oldest;
@@ -56,7 +56,7 @@ const patience = 4
 //     worker is not stopped while it is needed.
 //
 // More slots than messages are never wanted. What wants most decides.
-func want(s Settings, seen Observation) (wanted int, cause string) {
+func Want(s Settings, seen Observation) (wanted int, cause string) {
 	wanted, cause = s.Floor, fmt.Sprintf("there is little work: the floor is %d", s.Floor)
 	for _, q := range seen.Queues {
 		if n, reason := wantPool(s, seen, q.Pool); n > wanted {
@@ -140,7 +140,7 @@ func (w *Window) Decide(seen Observation) Decision {
 	if seen.Workers == 0 {
 		seen.Slots = w.Slots
 	}
-	now, cause := want(w.Settings, seen)
+	now, cause := Want(w.Settings, seen)
 	for len(w.past) > 0 && w.past[len(w.past)-1].now <= now {
 		w.past = w.past[:len(w.past)-1]
 	}

@@ -56,7 +56,7 @@ func TestWhatTheQueuesWant(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			seen := Observation{Queues: c.queues, Workers: c.workers, Slots: map[string]int{"heavy": 2, "light": 4}}
-			if n, why := want(usual, seen); n != c.wanted || !strings.Contains(why, c.why) {
+			if n, why := Want(usual, seen); n != c.wanted || !strings.Contains(why, c.why) {
 				t.Errorf("%d workers: %s; want %d because of %q", n, why, c.wanted, c.why)
 			}
 		})
@@ -72,12 +72,12 @@ func TestMoreWorkWantsNoFewerWorkers(t *testing.T) {
 				time.Duration(rapid.Int64Range(0, int64(100*time.Hour)).Draw(t, "oldest")), time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "each")))
 		}
 		seen := Observation{Queues: []api.ScaleQueue{draw("first"), draw("bulk"), draw("sound")}, Workers: rapid.IntRange(0, 1000).Draw(t, "workers"), Slots: map[string]int{"heavy": rapid.IntRange(0, 64).Draw(t, "slots")}}
-		before, _ := want(usual, seen)
+		before, _ := Want(usual, seen)
 		if before < usual.Floor || before > usual.Ceiling {
 			t.Fatalf("%d workers", before)
 		}
 		seen.Queues[rapid.IntRange(1, 2).Draw(t, "queue")].Visible += rapid.Int64Range(0, 1000).Draw(t, "more")
-		if after, _ := want(usual, seen); after < before {
+		if after, _ := Want(usual, seen); after < before {
 			t.Fatalf("%d workers before, %d with more work", before, after)
 		}
 	})
