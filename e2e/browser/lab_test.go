@@ -59,9 +59,9 @@ func TestKillAWorkerFromTheBoard(t *testing.T) {
 		}
 	}
 
-	if err := chromedp.Do(tab, chromedp.Navigate(s.BaseURL()+"/learn"), chromedp.Navigate(s.BaseURL()+"/board#lab")); err != nil {
-		t.Fatal(err)
-	}
+	visit(t, tab, s.BaseURL()+"/learn/path/1")
+	truth(t, tab, `!document.querySelector('.missing')`) // there is a lab
+	press(t, tab, `article a[href="/board#lab"]`, kb.Enter)
 	until(t, tab, "an address of the lab leads to it", `(() => { const top = document.getElementById('lab').getBoundingClientRect().top; return scrollY > 0 && top < innerHeight; })()`)
 
 	v, err := user.Announce(t.Context(), client.NewVideo{Title: "Killed from the board"})
