@@ -90,7 +90,7 @@ func calculate(t *testing.T, tab context.Context, base string) {
 	retype(t, tab, "7000"+kb.Enter)
 	truth(t, tab, `location.hash === '#suffixes' && document.querySelector('#suffixes dd').textContent === '8, key~0 to key~7'`)
 	inspect(t, tab, "calculators", everySight...)
-	visit(t, tab, base+"/learn/calculators?peak=many&zmin=-1")
+	visit(t, tab, base+"/learn/calculators?peak=-5&zmin=1e9")
 	truth(t, tab, `document.querySelectorAll('[aria-invalid]').length === 2 && !document.querySelector('#suffixes dl')`)
 	inspect(t, tab, "calculators-wrong", everySight[1:3]...)
 }
