@@ -1,8 +1,11 @@
 package mutations
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/cutroom/cutroom/e2e/stack"
@@ -17,7 +20,8 @@ func exercises(t *testing.T) []Exercise {
 	return all
 }
 
-// Every exercise has what a learner is told, and its page and its place exist.
+// Every exercise has what a learner is told, its page and its place exist, and what is in
+// backticks is a word of the code there.
 func TestExercisesAreWhole(t *testing.T) {
 	t.Parallel()
 	root, err := stack.Root()
@@ -35,6 +39,20 @@ func TestExercisesAreWhole(t *testing.T) {
 		for _, path := range []string{e.Page, e.Look} {
 			if _, err := os.Stat(filepath.Join(root, path)); path == "" || err != nil {
 				t.Errorf("%d %s: %q: %v", e.Number, e.Name, path, err)
+			}
+		}
+		code := ""
+		files, err := filepath.Glob(filepath.Join(root, filepath.Dir(e.Look), "*.go"))
+		for _, file := range files {
+			text, readErr := os.ReadFile(file)
+			code, err = code+string(text), errors.Join(err, readErr)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range regexp.MustCompile("`(.+?)`").FindAllStringSubmatch(strings.Join(append(e.Hints, e.Sees, e.Asks), " "), -1) {
+			if !regexp.MustCompile(`\b` + word[1] + `\b`).MatchString(code) {
+				t.Errorf("%d %s: %s is not in %s", e.Number, e.Name, word[0], filepath.Dir(e.Look))
 			}
 		}
 	}

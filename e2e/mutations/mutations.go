@@ -142,9 +142,9 @@ func (m Mutation) test(ctx context.Context, root string, env []string) (green bo
 	case failed != nil && !errors.As(failed, new(*exec.ExitError)):
 		return false, said, fmt.Errorf("mutation %q: run the test: %w", m.Name, failed)
 	case strings.Contains(said, "[build failed]") || strings.Contains(said, "[setup failed]"):
-		return false, said, fmt.Errorf("mutation %q: %w\n%s", m.Name, ErrBuild, said)
+		return false, said, fmt.Errorf("%s: %w\n%s", m.Name, ErrBuild, said)
 	case strings.Contains(said, "[no tests to run]"):
-		return false, said, fmt.Errorf("mutation %q: there is no %s", m.Name, m.Test)
+		return false, said, fmt.Errorf("%s: there is no %s", m.Name, m.Test)
 	}
 	return failed == nil, said, nil
 }
