@@ -104,7 +104,12 @@ func (v *View[V, P]) add(row tablestore.Entity) (err error) {
 			v.Plans[planOf(plan).Generation] = plan
 		}
 	case slices.Contains(v.product.RowKinds, kind):
-		v.Rows[kind] = append(v.Rows[kind], row)
+		if v.product.CheckRow != nil {
+			err = v.product.CheckRow(row)
+		}
+		if err == nil {
+			v.Rows[kind] = append(v.Rows[kind], row)
+		}
 	default:
 		var run Run
 		if run, err = readRun(row); err == nil {

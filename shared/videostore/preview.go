@@ -3,6 +3,7 @@ package videostore
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
@@ -43,18 +44,33 @@ func (s *Store) AddPreview(ctx context.Context, key engine.Key, preview video.Pr
 
 // Previews returns the previews of a generation, by chunk.
 func Previews(v View, generation int) (map[int]video.Preview, error) {
-	previews, prefix := map[int]video.Preview{}, fmt.Sprintf("%s:%05d:", previewRows, generation)
+	previews := map[int]video.Preview{}
 	for _, row := range v.Rows[previewRows] {
-		var preview video.Preview
-		if !strings.HasPrefix(row.RowKey, prefix) {
-			continue
+		of, preview, err := readPreview(row)
+		if err != nil {
+			return nil, err
 		}
-		if err := row.JSON("Doc", &preview); err != nil {
-			return nil, fmt.Errorf("decode row %s of %s: %w: %w", row.RowKey, v.Subject.ID, tablestore.ErrUnreadable, err)
+		if of == generation {
+			previews[preview.Chunk] = preview
 		}
-		previews[preview.Chunk] = preview
 	}
 	return previews, nil
+}
+
+// readPreview reads a row, and the generation in its key.
+func readPreview(row tablestore.Entity) (generation int, preview video.Preview, err error) {
+	_, rest, _ := strings.Cut(row.RowKey, ":")
+	text, _, _ := strings.Cut(rest, ":")
+	generation, err = strconv.Atoi(text)
+	if err == nil {
+		err = row.JSON("Doc", &preview)
+	}
+	return generation, preview, err
+}
+
+func checkPreview(row tablestore.Entity) error {
+	_, _, err := readPreview(row)
+	return err
 }
 
 // Previewed returns the previews that are still of use to a viewer: their chunk, or the

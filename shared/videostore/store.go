@@ -32,7 +32,7 @@ type Store struct {
 func New(a *azstore.Account, sender engine.Sender) *Store {
 	s := &Store{quotas: tablestore.New(a, QuotasTable)}
 	s.Store = engine.New(a, sender, engine.Product[video.Video, video.Plan]{
-		Declaration: workflow.Declaration, Promises: workflow.PromisesFor, DueWith: dueWith, Playable: playable, Quotas: s,
+		Declaration: workflow.Declaration, Promises: workflow.PromisesFor, DueWith: dueWith, Playable: playable, Quotas: s, CheckRow: checkPreview,
 	})
 	return s
 }

@@ -22,7 +22,7 @@ import (
 // allow, and nothing else.
 func TestUnknownAllowsTheLeast(t *testing.T) {
 	t.Parallel()
-	known := constants(t, ".", "../../../shared/video")
+	known := constants(t, ".", "../../../shared/video", "../../../shared/engine")
 	inputs := combinations(t, known)
 	tried := map[string]int{}
 	for _, in := range inputs {
@@ -68,7 +68,7 @@ type input struct {
 // fields are the enumerations of an input: the fields whose type is a text with a name,
 // but for the id.
 func fields(in *input) (found []reflect.Value) {
-	for _, whole := range []reflect.Value{reflect.ValueOf(&in.who).Elem(), reflect.ValueOf(&in.v).Elem()} {
+	for _, whole := range []reflect.Value{reflect.ValueOf(&in.who).Elem(), reflect.ValueOf(&in.v).Elem(), reflect.ValueOf(&in.v.Meta).Elem()} {
 		for i := range whole.NumField() {
 			f := whole.Field(i)
 			if f.Kind() == reflect.String && f.Type() != reflect.TypeFor[string]() && f.Type() != reflect.TypeFor[engine.ID]() {
