@@ -271,11 +271,11 @@ func TestArchitectureLongFunctionsSayWhy(t *testing.T) {
 var namesItself = map[string][]string{
 	"shared/videostore/request.go":         {"StepClip", "StepCaptions"},
 	"shared/playlist/playlist.go":          {"audio"},    // a playlist's name
-	"shared/workers/workers.go":            {"probe"},    // a row that shows that tables answer
+	"shared/engine/workers/workers.go":     {"probe"},    // a row that shows that tables answer
 	"workerrole/main.go":                   {"probe"},    // a blob that shows the same
 	"workerrole/internal/ffmpeg/probe.go":  {"audio"},    // a kind of stream
 	"workerrole/internal/media/audio.go":   {"audio"},    // a kind of track
-	"workerrole/internal/pipeline/work.go": {"index"},    // a field of the log
+	"shared/engine/runner/work.go": {"index"},    // a field of the log
 	"webrole/internal/playback/handler.go": {"captions"}, // a folder of addresses
 }
 

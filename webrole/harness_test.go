@@ -27,8 +27,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/sourceparts"
-	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/engine/sourceparts"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/api"
@@ -294,7 +293,7 @@ func (s *server) source(id string) []byte {
 	}
 	var out []byte
 	for n := range m.Parts {
-		content, err := s.blobs.Get(s.t.Context(), video.SourcesContainer, sourceparts.Name(engine.ID(id), l, n))
+		content, err := s.blobs.Get(s.t.Context(), engine.SourcesContainer, sourceparts.Name(engine.ID(id), l, n))
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -317,7 +316,7 @@ func (s *server) messages(queue string) int {
 func (s *server) blobsOf(id string) []string {
 	s.t.Helper()
 	var names []string
-	for _, container := range []string{video.SourcesContainer, video.MediaContainer} {
+	for _, container := range []string{engine.SourcesContainer, engine.MediaContainer} {
 		for info, err := range s.blobs.List(s.t.Context(), container, id) {
 			if err != nil {
 				s.t.Fatal(err)

@@ -78,7 +78,7 @@ func (f *fixture) commit(step string, index int, output any, c videostore.Commit
 func (f *fixture) put(name string, content []byte) string {
 	f.t.Helper()
 	full := engine.Key{ID: f.id, Generation: 1, Step: "hand"}.BlobPrefix("attempt") + name
-	if _, err := f.blobs.Put(f.t.Context(), video.MediaContainer, full, content, blobstore.Options{}); err != nil {
+	if _, err := f.blobs.Put(f.t.Context(), engine.MediaContainer, full, content, blobstore.Options{}); err != nil {
 		f.t.Fatal(err)
 	}
 	return full

@@ -16,8 +16,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/sourceparts"
-	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/engine/sourceparts"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
@@ -119,7 +118,7 @@ func TestTheVerifiedVersionIsNoted(t *testing.T) {
 		if err != nil || rec.Subject.SourceETag == "" {
 			t.Fatalf("manifest in version %q: %v", rec.Subject.SourceETag, err)
 		}
-		head, err := s.blobs.Head(t.Context(), video.SourcesContainer, sourceparts.Name(id, l, 0))
+		head, err := s.blobs.Head(t.Context(), engine.SourcesContainer, sourceparts.Name(id, l, 0))
 		if err != nil {
 			t.Fatal(err)
 		}

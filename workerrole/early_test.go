@@ -88,7 +88,7 @@ func (s *sending) sums() (sums map[string]string, view videostore.View) {
 		if blob == "" {
 			return
 		}
-		head, err := s.blobs.Head(s.t.Context(), video.MediaContainer, blob)
+		head, err := s.blobs.Head(s.t.Context(), engine.MediaContainer, blob)
 		if err != nil || len(head.MD5) == 0 {
 			s.t.Fatalf("%s: %v", name, err)
 		}

@@ -22,15 +22,18 @@ import (
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/duplicates"
 	"github.com/cutroom/cutroom/shared/early"
+	"github.com/cutroom/cutroom/shared/engine/runner"
+	"github.com/cutroom/cutroom/shared/engine/sourceparts"
+	"github.com/cutroom/cutroom/shared/engine/upkeep"
+	"github.com/cutroom/cutroom/shared/engine/workers"
 	"github.com/cutroom/cutroom/shared/process"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
-	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/tracing"
+	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
-	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/workerrole/internal/admin"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
@@ -38,7 +41,6 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 	"github.com/cutroom/cutroom/workerrole/internal/sandbox"
 	"github.com/cutroom/cutroom/workerrole/internal/step"
-	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
 )
 
 func main() { process.Main("workerrole", "WORKERROLE_ADMIN_ADDR", defaultAdminAddr, run) }
@@ -80,7 +82,7 @@ func runWith(ctx context.Context, cfg config) error {
 	if err != nil {
 		return err
 	}
-	scratch, err := pipeline.MakeScratch(cfg.Scratch)
+	scratch, err := runner.MakeScratch(cfg.Scratch)
 	if err != nil {
 		return err
 	}
@@ -124,7 +126,7 @@ type role struct {
 	queues   *azq.Client
 	measured *metrics
 	held     *sandbox.Sandbox
-	scratch  *pipeline.Scratch
+	scratch  *runner.Scratch
 	trail    *audit.Log
 	keys     *apikeys.Store
 	register *workers.Register
@@ -134,10 +136,10 @@ type role struct {
 func (r *role) consumer(steps map[string]pipeline.Step) (*azq.Client, error) {
 	handlers := map[string]azq.Handler{}
 	for name, s := range steps {
-		handlers[name] = &pipeline.Runner{
-			Videos: r.Videos, Blobs: r.Blobs, Early: early.New(r.Videos, r.Blobs), Step: s, Worker: r.cfg.Name, Scratch: r.scratch.Dir, FreeSpace: r.cfg.ScratchFree,
-			Watch: 5 * time.Second, Log: r.log, CheckHost: r.checkHost, Delivered: r.measured.delivered, Ended: r.measured.ended,
-		}
+		handlers[name] = pipeline.New(pipeline.Runner{
+			Blobs: r.Blobs, Worker: r.cfg.Name, Scratch: r.scratch.Dir, FreeSpace: r.cfg.ScratchFree, Watch: 5 * time.Second, Log: r.log,
+			Hooks: runner.Hooks[video.Video, video.Plan]{CheckHost: r.checkHost, Delivered: r.measured.delivered, Ended: r.measured.ended},
+		}, r.Videos, early.New(r.Videos, r.Blobs), s)
 	}
 	work := r.queues.With(azq.Options{
 		Handlers: handlers, Version: workflow.ItemVersion, Pools: r.cfg.Pools, Worker: r.cfg.Name, Log: r.log, Probes: r.probes(),
@@ -151,14 +153,16 @@ func (r *role) consumer(steps map[string]pipeline.Step) (*azq.Client, error) {
 }
 
 func (r *role) leader() *upkeep.Leader {
-	reconciler := upkeep.Reconciler{
-		Videos: r.Videos, Blobs: r.Blobs, Grace: r.cfg.ReconcileGrace, OrphanAfter: 15 * time.Minute,
+	reconciler := upkeep.Reconciler[video.Video, video.Plan]{
+		Store: r.Videos.Store, Blobs: r.Blobs, Grace: r.cfg.ReconcileGrace, OrphanAfter: 15 * time.Minute,
 		CreateTimeout: time.Minute, AbandonAfter: r.cfg.AbandonAfter, SweepAfter: r.cfg.JanitorGrace,
 		KeyLife: sourceparts.KeyLife, Log: r.log,
 		Queue: upkeep.StateIn(r.queues), Passed: r.measured.reconciled,
 		Workers: r.living,
 	}
-	janitor := upkeep.Janitor{Videos: r.Videos, Blobs: r.Blobs, Grace: r.cfg.JanitorGrace, ClipLife: r.cfg.ClipLife, Log: r.log}
+	janitor := upkeep.Janitor[video.Video, video.Plan]{
+		Store: r.Videos.Store, Blobs: r.Blobs, Grace: r.cfg.JanitorGrace, RequestLife: r.cfg.ClipLife, Named: videostore.BlobsOfPreviews, Log: r.log,
+	}
 	return &upkeep.Leader{Blobs: r.Blobs, Log: r.log, Passed: r.measured.passed, Peers: r.living, Duties: []upkeep.Duty{
 		{Name: "reconcile", Every: r.cfg.ReconcileEvery, Do: reconciler.Pass},
 		{Name: "janitor", Every: r.cfg.JanitorEvery, Do: janitor.Pass},

@@ -18,9 +18,9 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/engine"
+	"github.com/cutroom/cutroom/shared/engine/sourceparts"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/searchindex"
-	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/testkit/partstest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -74,7 +74,7 @@ func TestOneWorkerMakesAVideoReady(t *testing.T) {
 		t.Errorf("finish: %d frames (%v), want 600", out.Frames, err)
 	}
 	for _, name := range []string{out.Sprite, out.Storyboard, out.Download} {
-		if _, err := blobs.Head(t.Context(), video.MediaContainer, name); err != nil {
+		if _, err := blobs.Head(t.Context(), engine.MediaContainer, name); err != nil {
 			t.Errorf("finish names %q: %v", name, err)
 		}
 	}
@@ -136,7 +136,7 @@ func TestReplacedSourceFailsTheVideo(t *testing.T) {
 	upload := b.begin(t, clip(t, 2))
 	upload.Complete()
 	part := sourceparts.Name(b.id, upload.Layout, 0)
-	if _, err := b.blobs.PutFile(t.Context(), video.SourcesContainer, part, clip(t, 3), ""); err != nil {
+	if _, err := b.blobs.PutFile(t.Context(), engine.SourcesContainer, part, clip(t, 3), ""); err != nil {
 		t.Fatal(err)
 	}
 	stop := b.work(t)
@@ -147,8 +147,8 @@ func TestReplacedSourceFailsTheVideo(t *testing.T) {
 		}
 		return err
 	})
-	if view.Subject.Error == nil || view.Subject.Error.Code != video.SourceChanged {
-		t.Errorf("error %+v, want %s", view.Subject.Error, video.SourceChanged)
+	if view.Subject.Error == nil || view.Subject.Error.Code != engine.SourceChanged {
+		t.Errorf("error %+v, want %s", view.Subject.Error, engine.SourceChanged)
 	}
 	if probe, _ := view.Find(1, workflow.StepProbe, 0); probe.Attempts != 1 {
 		t.Errorf("%d attempts, want 1", probe.Attempts)
@@ -163,11 +163,11 @@ func TestPartOfACompleteUploadChanges(t *testing.T) {
 	for name, spoil := range map[string]func(b bench, s *partstest.Sending, part string) error{
 		"replaced": func(b bench, s *partstest.Sending, part string) error {
 			r := s.Layout.Range(3)
-			_, err := b.blobs.Put(t.Context(), video.SourcesContainer, part, s.Content[:r.Length], blobstore.Options{})
+			_, err := b.blobs.Put(t.Context(), engine.SourcesContainer, part, s.Content[:r.Length], blobstore.Options{})
 			return err
 		},
 		"missing": func(b bench, _ *partstest.Sending, part string) error {
-			_, err := b.blobs.Delete(t.Context(), video.SourcesContainer, part, "")
+			_, err := b.blobs.Delete(t.Context(), engine.SourcesContainer, part, "")
 			return err
 		},
 	} {
@@ -191,8 +191,8 @@ func TestPartOfACompleteUploadChanges(t *testing.T) {
 					return err
 				case view.Subject.State != engine.Failed:
 					return fmt.Errorf("state %s: %+v", view.Subject.State, view.Runs)
-				case view.Subject.Error.Code != video.SourceChanged:
-					t.Fatalf("failed with %+v, want %s", view.Subject.Error, video.SourceChanged)
+				case view.Subject.Error.Code != engine.SourceChanged:
+					t.Fatalf("failed with %+v, want %s", view.Subject.Error, engine.SourceChanged)
 				}
 				return nil
 			})

@@ -11,10 +11,10 @@ import (
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/engine"
+	"github.com/cutroom/cutroom/shared/engine/upkeep"
 	sharedmetrics "github.com/cutroom/cutroom/shared/metrics"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
 )
 
 // metrics are all that this role exports: docs/metrics.md. Labels are few and fixed, because

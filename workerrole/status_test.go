@@ -9,12 +9,12 @@ import (
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/engine"
+	"github.com/cutroom/cutroom/shared/engine/runner"
+	"github.com/cutroom/cutroom/shared/engine/upkeep"
 	"github.com/cutroom/cutroom/shared/testkit/metricstest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 	"github.com/cutroom/cutroom/workerrole/internal/step"
-	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
 )
 
 // docs/metrics.md lists what this role exports, all of it and nothing else.
@@ -177,7 +177,7 @@ func TestUpkeepMetrics(t *testing.T) {
 // A step that is declared and not listed is an error at start that says where to list it.
 func TestAStepThatIsNotListedIsNamed(t *testing.T) {
 	t.Parallel()
-	r := &role{cfg: config{Pools: workflow.Pools()}, queues: azq.Open(azuritetest.Account(t), azq.Options{Queues: workflow.Specs}), measured: newMetrics(workflow.Specs), scratch: &pipeline.Scratch{}}
+	r := &role{cfg: config{Pools: workflow.Pools()}, queues: azq.Open(azuritetest.Account(t), azq.Options{Queues: workflow.Specs}), measured: newMetrics(workflow.Specs), scratch: &runner.Scratch{}}
 	if _, err := r.consumer(step.All(r.Needs)); err != nil {
 		t.Fatalf("with all steps: %v", err)
 	}

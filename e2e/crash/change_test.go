@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
@@ -88,7 +87,7 @@ func TestCancelRetryReprocess(t *testing.T) {
 	l.equalsUninterrupted(large, id)
 	l.nothingLeft()
 	l.await(30*time.Second, "rid of the first generation's blobs", func() bool {
-		for _, name := range l.blobNames(video.MediaContainer, engine.Prefix(id)) {
+		for _, name := range l.blobNames(engine.MediaContainer, engine.Prefix(id)) {
 			if strings.HasPrefix(name, string(id)+"/g00001/") {
 				return false
 			}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
@@ -134,7 +133,7 @@ func TestClipKilledAtEveryBoundary(t *testing.T) {
 	l.readyClip(key)
 
 	// What it would be cut from is gone: the clip fails, and nothing else does.
-	if err := l.blobs.DeletePrefix(t.Context(), video.MediaContainer, string(id)+"/g00002/encode/"); err != nil {
+	if err := l.blobs.DeletePrefix(t.Context(), engine.MediaContainer, string(id)+"/g00002/encode/"); err != nil {
 		t.Fatal(err)
 	}
 	hopeless := l.requestClip(id, 200, 30)
@@ -150,7 +149,7 @@ func TestClipKilledAtEveryBoundary(t *testing.T) {
 
 func (l *lane) clipBlobs(id engine.ID) []string {
 	l.t.Helper()
-	return slices.DeleteFunc(l.blobNames(video.MediaContainer, engine.Prefix(id)), func(name string) bool {
+	return slices.DeleteFunc(l.blobNames(engine.MediaContainer, engine.Prefix(id)), func(name string) bool {
 		return !strings.Contains(name, "/clip/")
 	})
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/engine"
+	"github.com/cutroom/cutroom/shared/engine/sourceparts"
+	"github.com/cutroom/cutroom/shared/engine/workers"
 	"github.com/cutroom/cutroom/shared/provision"
-	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
@@ -54,10 +54,10 @@ func (l *lane) leftovers() (left []string) {
 			left = append(left, "rows without a video: "+id)
 		}
 	}
-	for _, container := range []string{video.MediaContainer, video.SourcesContainer, azq.ClaimsContainer} {
+	for _, container := range []string{engine.MediaContainer, engine.SourcesContainer, azq.ClaimsContainer} {
 		for _, name := range l.blobNames(container, "") {
 			id, _, _ := strings.Cut(name, "/")
-			uploaded := strings.HasPrefix(name, video.PartsPrefix(engine.ID(id))) && named[id] != ""
+			uploaded := strings.HasPrefix(name, sourceparts.PrefixOfAll(engine.ID(id))) && named[id] != ""
 			if !uploaded && !strings.Contains(named[id], name) {
 				left = append(left, "blob "+container+"/"+name)
 			}
@@ -123,7 +123,7 @@ func (l *lane) blobNames(container, prefix string) []string {
 // traces is everything anywhere that belongs to a video, but for messages.
 func (l *lane) traces(id engine.ID) (found []string) {
 	l.t.Helper()
-	for _, container := range []string{video.MediaContainer, video.SourcesContainer, azq.ClaimsContainer} {
+	for _, container := range []string{engine.MediaContainer, engine.SourcesContainer, azq.ClaimsContainer} {
 		for _, name := range l.blobNames(container, engine.Prefix(id)) {
 			found = append(found, "blob "+container+"/"+name)
 		}

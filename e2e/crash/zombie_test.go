@@ -10,7 +10,6 @@ import (
 
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
@@ -108,7 +107,7 @@ func (l *lane) zombieBlobs(id engine.ID, view videostore.View) (names []string) 
 	l.t.Helper()
 	for _, s := range view.Runs {
 		if s.State == engine.RunRunning {
-			names = append(names, l.blobNames(video.MediaContainer,
+			names = append(names, l.blobNames(engine.MediaContainer,
 				s.Key.BlobPrefix(s.Attempt))...)
 		}
 	}

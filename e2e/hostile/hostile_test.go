@@ -35,7 +35,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
-	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/engine"
 )
 
 func TestMain(m *testing.M) { stacktest.Main(m) }
@@ -373,7 +373,7 @@ func (c *corpus) nothingLeft(t *testing.T) {
 		}
 	}
 	azuritetest.Eventually(t, 2*time.Minute, func() error {
-		for _, container := range []string{video.MediaContainer, video.SourcesContainer, azq.ClaimsContainer} {
+		for _, container := range []string{engine.MediaContainer, engine.SourcesContainer, azq.ClaimsContainer} {
 			for blob, err := range blobs.List(t.Context(), container, "") {
 				if err != nil {
 					return err

@@ -29,7 +29,7 @@ var formats = []struct{ name, arguments string }{
 // work item, a worker converts it to several formats, and its words are indexed.
 func aFilm(s *Stage) {
 	s.Prepare(filmQueue)
-	s.Ensure([]string{video.SourcesContainer, video.MediaContainer}, searchindex.Tables...)
+	s.Ensure([]string{engine.SourcesContainer, engine.MediaContainer}, searchindex.Tables...)
 	dir := get(os.MkdirTemp("", "scene-film-"))
 	defer func() { _ = os.RemoveAll(dir) }()
 	source := filepath.Join(dir, "source.mov")
@@ -40,7 +40,7 @@ func aFilm(s *Stage) {
 	}
 
 	s.Next()
-	get(s.Blobs("web role").PutFile(s.ctx, video.SourcesContainer, string(film.ID), source, "video/quicktime"))
+	get(s.Blobs("web role").PutFile(s.ctx, engine.SourcesContainer, string(film.ID), source, "video/quicktime"))
 	s.Desk("web role", filmQueue).put("convert", string(film.ID))
 	s.Next()
 	desk := s.Desk("worker role", filmQueue)
@@ -63,11 +63,11 @@ func aFilm(s *Stage) {
 func convert(s *Stage, film, dir string) {
 	blobs := s.Blobs("worker role")
 	fetched := filepath.Join(dir, "fetched.mov")
-	must(os.WriteFile(fetched, get(blobs.Get(s.ctx, video.SourcesContainer, film)), 0o600))
+	must(os.WriteFile(fetched, get(blobs.Get(s.ctx, engine.SourcesContainer, film)), 0o600))
 	for _, format := range formats {
 		path := filepath.Join(dir, format.name)
 		must(ffmpeg(s.ctx, "-i "+fetched+" "+format.arguments, path))
 		s.Act("worker role", "ffmpeg makes %s", format.name)
-		get(blobs.PutFile(s.ctx, video.MediaContainer, film+"/"+format.name, path, ""))
+		get(blobs.PutFile(s.ctx, engine.MediaContainer, film+"/"+format.name, path, ""))
 	}
 }

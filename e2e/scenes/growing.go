@@ -13,8 +13,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/sourceparts"
-	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/engine/sourceparts"
 )
 
 var _ = register(programs, "while-it-uploads", whileItUploads)
@@ -31,7 +30,7 @@ type growing struct {
 
 // whileItUploads encodes the beginning of a film whose end has not been sent.
 func whileItUploads(s *Stage) {
-	s.Ensure([]string{video.SourcesContainer, video.MediaContainer})
+	s.Ensure([]string{engine.SourcesContainer, engine.MediaContainer})
 	dir := get(os.MkdirTemp("", "scene-growing-"))
 	defer func() { _ = os.RemoveAll(dir) }()
 	whole := filepath.Join(dir, "whole.mp4")
@@ -76,7 +75,7 @@ func (g *growing) send(ctx context.Context) error {
 }
 
 func (g *growing) put(ctx context.Context, part int, content []byte) error {
-	client := g.Key("browser", video.SourcesContainer, sourceparts.Name(g.id, g.layout, part))
+	client := g.Key("browser", engine.SourcesContainer, sourceparts.Name(g.id, g.layout, part))
 	_, err := client.Upload(ctx, streaming.NopCloser(bytes.NewReader(content)), nil)
 	return err
 }
@@ -88,7 +87,7 @@ func (g *growing) attempt() []byte {
 	held := get(sourceparts.Held(g.ctx, blobs, g.id, g.layout))
 	var there []byte
 	for _, part := range held {
-		there = append(there, get(blobs.Get(Quiet(g.ctx), video.SourcesContainer, sourceparts.Name(g.id, g.layout, part.Number)))...)
+		there = append(there, get(blobs.Get(Quiet(g.ctx), engine.SourcesContainer, sourceparts.Name(g.id, g.layout, part.Number)))...)
 	}
 	path := filepath.Join(g.dir, "there.mp4")
 	must(os.WriteFile(path, there, 0o600))

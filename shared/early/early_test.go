@@ -14,7 +14,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/sourceparts"
+	"github.com/cutroom/cutroom/shared/engine/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -70,7 +70,7 @@ func (*bench) Waiting(context.Context, string) (bool, error) { return true, nil 
 func setup(t *testing.T) *bench {
 	t.Helper()
 	account := azuritetest.Account(t)
-	if err := account.Ensure(t.Context(), azstore.Names{Containers: []string{video.SourcesContainer}, Tables: videostore.Tables}); err != nil {
+	if err := account.Ensure(t.Context(), azstore.Names{Containers: []string{engine.SourcesContainer}, Tables: videostore.Tables}); err != nil {
 		t.Fatal(err)
 	}
 	b := &bench{T: t, id: engine.NewID()}

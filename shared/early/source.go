@@ -10,7 +10,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/sourceparts"
+	"github.com/cutroom/cutroom/shared/engine/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -87,13 +87,13 @@ func (s *source) openPart(ctx context.Context, part int, want blobstore.Range) (
 	s.mu.Lock()
 	etag := s.etags[part]
 	s.mu.Unlock()
-	body, _, err := s.blobs.Open(ctx, video.SourcesContainer, sourceparts.Name(s.id, s.layout, part), want, etag)
+	body, _, err := s.blobs.Open(ctx, engine.SourcesContainer, sourceparts.Name(s.id, s.layout, part), want, etag)
 	return body, err
 }
 
 func (s *source) await(ctx context.Context, part int) error {
 	for began := time.Now(); !s.has(part); {
-		info, err := s.blobs.Head(ctx, video.SourcesContainer, sourceparts.Name(s.id, s.layout, part))
+		info, err := s.blobs.Head(ctx, engine.SourcesContainer, sourceparts.Name(s.id, s.layout, part))
 		switch {
 		case err == nil && info.Size == s.layout.Range(part).Length:
 			s.see(part, info.ETag)

@@ -13,8 +13,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/sourceparts"
-	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/engine/sourceparts"
 )
 
 func fateOf(err error) azq.Fate {
@@ -32,7 +31,7 @@ type sent struct {
 func newSent(t *testing.T) *sent {
 	t.Helper()
 	account := azuritetest.Account(t)
-	if err := account.Ensure(t.Context(), azstore.Names{Containers: []string{video.SourcesContainer}}); err != nil {
+	if err := account.Ensure(t.Context(), azstore.Names{Containers: []string{engine.SourcesContainer}}); err != nil {
 		t.Fatal(err)
 	}
 	s := &sent{T: t, content: make([]byte, 550)}
@@ -49,7 +48,7 @@ func newSent(t *testing.T) *sent {
 func (s *sent) put(n int) {
 	s.Helper()
 	r := s.layout.Range(n)
-	_, err := s.blobs.Put(s.T.Context(), video.SourcesContainer, sourceparts.Name(s.id, s.layout, n), s.content[r.Offset:r.Offset+r.Length], blobstore.Options{IfNoneMatch: true})
+	_, err := s.blobs.Put(s.T.Context(), engine.SourcesContainer, sourceparts.Name(s.id, s.layout, n), s.content[r.Offset:r.Offset+r.Length], blobstore.Options{IfNoneMatch: true})
 	if err != nil {
 		s.Error(err)
 	}

@@ -6,8 +6,13 @@ import "fmt"
 // request was refused. Codes never change their meaning.
 type Code string
 
-// ProcessingFailed is ours, not the uploader's: the attempts are used up.
-const ProcessingFailed Code = "processing_failed"
+// The engine's codes.
+const (
+	// ProcessingFailed is ours, not the uploader's: the attempts are used up.
+	ProcessingFailed Code = "processing_failed"
+	// SourceChanged says that the source is not the one that was verified.
+	SourceChanged Code = "source_changed"
+)
 
 // Failure is what the user is told. Detail is written for people and holds no
 // secrets, paths or stack traces.

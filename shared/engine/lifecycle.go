@@ -245,7 +245,7 @@ func (s *Store[V, P]) Erase(ctx context.Context, id ID, withMeta bool) (claimed 
 	}
 	// The mark stays for a while: see Sweep. It says whose the subject was.
 	mark.Erased = true
-	return claimed, errors.Join(s.mark(ctx, mark), s.countOwned(ctx, id))
+	return claimed, errors.Join(s.mark(ctx, mark), s.CountOwned(ctx, id))
 }
 
 // eraseRows removes all rows but META.

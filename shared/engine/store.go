@@ -140,8 +140,8 @@ func (s *Store[V, P]) reserve(ctx context.Context, v V) error {
 	return s.Quotas.Reserve(ctx, v)
 }
 
-// countOwned is Quotas.CountOwned, if there are quotas.
-func (s *Store[V, P]) countOwned(ctx context.Context, id ID) error {
+// CountOwned is Quotas.CountOwned, if there are quotas.
+func (s *Store[V, P]) CountOwned(ctx context.Context, id ID) error {
 	if s.Quotas == nil {
 		return nil
 	}

@@ -139,6 +139,19 @@ const (
 	MaxFacts = 1024 // bytes
 )
 
+// Containers. Names are completed with the stack's prefix by azstore. Package azq
+// has two more.
+const (
+	SourcesContainer = "sources" // parts of uploads, and copies of uploads that steps made
+	MediaContainer   = "media"   // everything else that workers make
+)
+
+// Blob is one version of a blob in container "sources".
+type Blob struct {
+	Name string `json:"name"`
+	ETag string `json:"etag"`
+}
+
 // File is a blob in container "media" that the web role serves by step and name.
 type File struct {
 	Name        string `json:"name"`

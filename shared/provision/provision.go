@@ -19,17 +19,17 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/duplicates"
+	"github.com/cutroom/cutroom/shared/engine"
+	"github.com/cutroom/cutroom/shared/engine/workers"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
-	"github.com/cutroom/cutroom/shared/workers"
 )
 
 // Containers and Tables are the base names, without those of package azq.
 var (
-	Containers = []string{video.SourcesContainer, video.MediaContainer, azq.ClaimsContainer, azq.ControlContainer}
+	Containers = []string{engine.SourcesContainer, engine.MediaContainer, azq.ClaimsContainer, azq.ControlContainer}
 	Tables     = append([]string{
 		workers.Table,
 		apikeys.Table, audit.Table,

@@ -6,7 +6,7 @@ import (
 	"github.com/cutroom/cutroom/shared/engine"
 )
 
-// Codes of videos that cannot be processed, beside engine.ProcessingFailed. Every one is permanent: the same
+// Codes of videos that cannot be processed, beside those of package engine. Every one is permanent: the same
 // bytes fail the same way, so one attempt is enough.
 const (
 	UnsupportedMedia engine.Code = "unsupported_media" // not a container that we accept
@@ -21,7 +21,6 @@ const (
 	EncryptedMedia   engine.Code = "encrypted_media"
 	InvalidCaptions  engine.Code = "invalid_captions" // not WebVTT or SRT with cues
 	UndecodableText  engine.Code = "undecodable_text" // captions or a list in an encoding that cannot be told, or damaged
-	SourceChanged    engine.Code = "source_changed"   // the blob is not the one that was verified
 )
 
 // Notice is a stable, documented name for what of a source a video lacks that plays

@@ -16,8 +16,8 @@ import (
 type Plan struct {
 	engine.Plan
 
-	Copy    *Blob  `json:"copy,omitempty"` // the remuxed copy that is read in place of the upload; nil: the upload is
-	Demuxer string `json:"demuxer"`        // ffmpeg's name for the container, pinned when the source is opened
+	Copy    *engine.Blob `json:"copy,omitempty"` // the remuxed copy that is read in place of the upload; nil: the upload is
+	Demuxer string       `json:"demuxer"`        // ffmpeg's name for the container, pinned when the source is opened
 
 	FPS           Rational `json:"fps"`           // the grid
 	Frames        int64    `json:"frames"`        // what the container promises; the last chunk tells the truth
@@ -60,12 +60,6 @@ type Heard struct {
 	Track    int  `json:"track,omitempty"`    // which audio stream, counted from 0
 	Discrete bool `json:"discrete,omitempty"` // its channels have no names: the first two are heard
 	Pair     bool `json:"pair,omitempty"`     // it and the next are the left and the right channel
-}
-
-// Blob is one version of a blob in container "sources".
-type Blob struct {
-	Name string `json:"name"`
-	ETag string `json:"etag"`
 }
 
 // SoundPortion is the half-open range [First, End) of audio segments that one item of the step

@@ -3,6 +3,7 @@ package videostore
 import (
 	"context"
 	"fmt"
+	"path"
 	"strconv"
 	"strings"
 
@@ -73,9 +74,9 @@ func checkPreview(row tablestore.Entity) error {
 	return err
 }
 
-// Previewed returns the previews that are still of use to a viewer: their chunk, or the
-// next one, is not committed.
-func Previewed(v View, generation int) (useful []video.Preview, _ error) {
+// BlobsOfPreviews returns how the names of blobs begin of the previews that are still of use to
+// a viewer: their chunk, or the next one, is not committed.
+func BlobsOfPreviews(v View, generation int) (names []string, _ error) {
 	plan, done := v.Plans[generation], map[int]bool{}
 	for _, r := range v.Runs {
 		if r.Key.Generation == generation && r.State == engine.RunDone && workflow.Declaration.StepOf(r.Key).Makes == workflow.Pictures {
@@ -84,9 +85,12 @@ func Previewed(v View, generation int) (useful []video.Preview, _ error) {
 	}
 	previews, err := Previews(v, generation)
 	for chunk, preview := range previews {
-		if !done[chunk] || chunk+1 < len(plan.Chunks) && !done[chunk+1] {
-			useful = append(useful, preview)
+		if done[chunk] && (chunk+1 == len(plan.Chunks) || done[chunk+1]) {
+			continue
+		}
+		for _, r := range preview.Pictures.Renditions {
+			names = append(names, path.Dir(r.Blob)+"/") // with its sound
 		}
 	}
-	return useful, err
+	return names, err
 }

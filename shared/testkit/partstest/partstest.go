@@ -7,7 +7,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/sourceparts"
+	"github.com/cutroom/cutroom/shared/engine/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 )
@@ -67,7 +67,7 @@ func (s *Sending) Part(n int) {
 	}
 	s.Sent[n] = true
 	r := s.Layout.Range(n)
-	_, err := s.blobs.Put(s.t.Context(), video.SourcesContainer, sourceparts.Name(s.ID, s.Layout, n),
+	_, err := s.blobs.Put(s.t.Context(), engine.SourcesContainer, sourceparts.Name(s.ID, s.Layout, n),
 		s.Content[r.Offset:r.Offset+r.Length], blobstore.Options{IfNoneMatch: true})
 	if err != nil {
 		s.t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/workers"
+	"github.com/cutroom/cutroom/shared/engine/workers"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 

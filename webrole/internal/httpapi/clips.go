@@ -192,7 +192,7 @@ func (s *Server) CreateCaptions(c *gin.Context, id api.ID, language api.Language
 		}
 		input := video.CaptionsBlob(key.ID, key.Variant, hashOf(file))
 		// Written anew even when it is there: the janitor spares what is young.
-		_, err = s.Blobs.Put(ctx, video.SourcesContainer, input, file, blobstore.Options{ContentType: "text/plain"})
+		_, err = s.Blobs.Put(ctx, engine.SourcesContainer, input, file, blobstore.Options{ContentType: "text/plain"})
 		if err != nil {
 			return out, err
 		}
@@ -235,7 +235,7 @@ func (s *Server) captionsFile(ctx context.Context, id engine.ID, language string
 	case out == nil:
 		return nil, problem.New(problem.CaptionsNotReady, "The captions are being made.").After(1)
 	}
-	file, err := s.Blobs.Get(ctx, video.MediaContainer, out.Blob)
+	file, err := s.Blobs.Get(ctx, engine.MediaContainer, out.Blob)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", captions.Key, err)
 	}

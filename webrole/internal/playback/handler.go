@@ -283,7 +283,7 @@ func (s *Service) extra(ctx context.Context, q request, name string) (resource, 
 	if res.blob == "" {
 		return res, missing()
 	}
-	info, err := s.blobs.Head(ctx, video.MediaContainer, res.blob)
+	info, err := s.blobs.Head(ctx, engine.MediaContainer, res.blob)
 	if err != nil {
 		return res, fmt.Errorf("look at %s: %w", res.blob, err)
 	}

@@ -133,7 +133,7 @@ func newFixture(f testing.TB) *fixture {
 // blob makes a blob of a video's and returns its name.
 func (fix *fixture) blob(id engine.ID, name string) string {
 	name = engine.Prefix(id) + name
-	fix.blobs[video.MediaContainer+"/"+name] = true
+	fix.blobs[engine.MediaContainer+"/"+name] = true
 	return name
 }
 
@@ -398,7 +398,7 @@ func FuzzPath(f *testing.F) {
 			t.Errorf("%q of %q with %q: %d %s", path, id, query, w.Code, w.Body)
 		}
 		for _, name := range fix.asked {
-			if !strings.HasPrefix(name, video.MediaContainer+"/"+engine.Prefix(engine.ID(id))) || !fix.blobs[name] {
+			if !strings.HasPrefix(name, engine.MediaContainer+"/"+engine.Prefix(engine.ID(id))) || !fix.blobs[name] {
 				t.Errorf("%q of %q with %q reads %s", path, id, query, name)
 			}
 		}

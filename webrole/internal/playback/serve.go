@@ -70,7 +70,7 @@ func (s *Service) send(c *gin.Context, res resource) error {
 	if r.Method != http.MethodHead && part.to > part.from {
 		var err error
 		bytes := blobstore.Range{Offset: res.offset + part.from, Length: part.to - part.from}
-		if body, _, err = s.blobs.Open(r.Context(), video.MediaContainer, res.blob, bytes, ""); err != nil {
+		if body, _, err = s.blobs.Open(r.Context(), engine.MediaContainer, res.blob, bytes, ""); err != nil {
 			return fmt.Errorf("open %s: %w", res.blob, err)
 		}
 	}

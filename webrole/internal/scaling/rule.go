@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azq"
-	"github.com/cutroom/cutroom/shared/workers"
+	"github.com/cutroom/cutroom/shared/engine/workers"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 

@@ -16,8 +16,8 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/inject"
 	"github.com/cutroom/cutroom/shared/engine"
+	"github.com/cutroom/cutroom/shared/engine/sourceparts"
 	"github.com/cutroom/cutroom/shared/provision"
-	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -57,7 +57,7 @@ func (r role) upload(ctx context.Context, id engine.ID, content []byte, whole ro
 	layout, _ := sourceparts.LayoutOf(rec.Subject.Upload)
 	for _, part := range sending.Send {
 		at := layout.Range(part.Number)
-		_, err := whole.blobs.Put(ctx, video.SourcesContainer, sourceparts.Name(id, layout, part.Number),
+		_, err := whole.blobs.Put(ctx, engine.SourcesContainer, sourceparts.Name(id, layout, part.Number),
 			content[at.Offset:at.Offset+at.Length], blobstore.Options{IfNoneMatch: true})
 		if err != nil && !errors.Is(err, blobstore.ErrExists) {
 			return err
@@ -173,7 +173,7 @@ func (r role) isWhole(ctx context.Context, id engine.ID, content []byte) error {
 	layout, _ := sourceparts.LayoutOf(view.Subject.Upload)
 	for n := range layout.Count() {
 		at := layout.Range(n)
-		got, err := r.blobs.Get(ctx, video.SourcesContainer, sourceparts.Name(id, layout, n))
+		got, err := r.blobs.Get(ctx, engine.SourcesContainer, sourceparts.Name(id, layout, n))
 		if err != nil || !bytes.Equal(got, content[at.Offset:at.Offset+at.Length]) {
 			return fmt.Errorf("part %d has %d bytes, %w", n, len(got), err)
 		}

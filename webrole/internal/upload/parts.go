@@ -13,7 +13,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/sourceparts"
+	"github.com/cutroom/cutroom/shared/engine/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
@@ -131,7 +131,7 @@ func (s *Service) replaceUpload(ctx context.Context, id engine.ID, old, mine *en
 	}
 	// The row goes before the blobs: what a crash leaves here, or a key writes that is
 	// still valid, is the reconciler's.
-	if err := s.blobs.DeletePrefix(ctx, video.SourcesContainer, sourceparts.Prefix(id, old.Epoch)); err != nil {
+	if err := s.blobs.DeletePrefix(ctx, engine.SourcesContainer, sourceparts.Prefix(id, old.Epoch)); err != nil {
 		return rec, fmt.Errorf("remove the parts of %s that were given up: %w", id, err)
 	}
 	return rec, nil
@@ -145,7 +145,7 @@ func (s *Service) sniffParts(ctx context.Context, v video.Video, held []sourcepa
 		return nil
 	}
 	l, _ := sourceparts.LayoutOf(v.Upload)
-	body, _, err := s.blobs.Open(ctx, video.SourcesContainer, sourceparts.Name(v.ID, l, 0), blobstore.Range{Length: min(video.HeadBytes, held[0].Bytes)}, held[0].ETag)
+	body, _, err := s.blobs.Open(ctx, engine.SourcesContainer, sourceparts.Name(v.ID, l, 0), blobstore.Range{Length: min(video.HeadBytes, held[0].Bytes)}, held[0].ETag)
 	if err != nil {
 		return fmt.Errorf("look at upload of %s: %w", v.ID, err)
 	}
@@ -192,7 +192,7 @@ func (s *Service) sending(ctx context.Context, v video.Video, held []sourceparts
 			continue
 		}
 		there[n] = true // once
-		url, err := s.account.SignCreate(ctx, video.SourcesContainer, sourceparts.Name(v.ID, l, n), sourceparts.KeyLife)
+		url, err := s.account.SignCreate(ctx, engine.SourcesContainer, sourceparts.Name(v.ID, l, n), sourceparts.KeyLife)
 		if err != nil {
 			return out, fmt.Errorf("sign upload of %s: %w", v.ID, err)
 		}

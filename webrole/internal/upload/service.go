@@ -31,7 +31,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/sourceparts"
+	"github.com/cutroom/cutroom/shared/engine/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
@@ -184,11 +184,11 @@ func (s *Service) putParts(ctx context.Context, rec videostore.Record, r io.Read
 // held is the MD5 of what is there, if that is known.
 func (s *Service) putPart(ctx context.Context, id engine.ID, l sourceparts.Layout, n int, content, held []byte) error {
 	if held == nil {
-		_, err := s.blobs.Put(ctx, video.SourcesContainer, sourceparts.Name(id, l, n), content, blobstore.Options{IfNoneMatch: true})
+		_, err := s.blobs.Put(ctx, engine.SourcesContainer, sourceparts.Name(id, l, n), content, blobstore.Options{IfNoneMatch: true})
 		if !errors.Is(err, blobstore.ErrExists) {
 			return err
 		}
-		head, err := s.blobs.Head(ctx, video.SourcesContainer, sourceparts.Name(id, l, n))
+		head, err := s.blobs.Head(ctx, engine.SourcesContainer, sourceparts.Name(id, l, n))
 		if err != nil {
 			return err
 		}

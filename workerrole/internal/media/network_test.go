@@ -127,7 +127,7 @@ func TestReadThatFailsFailsTheRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	away := errors.New("the storage is away")
-	replaced := engine.Fail(video.SourceChanged, "It was replaced.")
+	replaced := engine.Fail(engine.SourceChanged, "It was replaced.")
 	for name, left := range map[string]int{"at once": 0, "in the middle": int(size.Size()) * 6 / 10, "at the end": int(size.Size()) - 10} {
 		for _, why := range []error{away, replaced} {
 			breaks := func(body io.ReadSeeker) io.ReadSeeker { return &broken{ReadSeeker: body, left: left, err: why} }
@@ -136,7 +136,7 @@ func TestReadThatFailsFailsTheRun(t *testing.T) {
 				var trouble interface{ Dependency() string }
 				var failure *engine.Failure
 				switch isTrouble := errors.As(err, &trouble) && trouble.Dependency() == ffmpeg.SourceDependency; {
-				case why == away && (!isTrouble || !errors.Is(err, away)), why == replaced && (!errors.As(err, &failure) || failure.Code != video.SourceChanged):
+				case why == away && (!isTrouble || !errors.Is(err, away)), why == replaced && (!errors.As(err, &failure) || failure.Code != engine.SourceChanged):
 					t.Errorf("%s, %s: %v", what, name, err)
 				}
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/engine"
+	"github.com/cutroom/cutroom/shared/engine/runner"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -46,7 +47,7 @@ type merging struct {
 }
 
 func (m *merging) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
-	chunks, err := pipeline.Outputs[video.ChunkOutput](ctx, w, m.of)
+	chunks, err := runner.Outputs[video.ChunkOutput](ctx, w.Work, m.of)
 	if err != nil {
 		return videostore.Commit{}, err
 	}
@@ -70,7 +71,7 @@ type merge struct {
 func newMerge(t *testing.T) merge {
 	t.Helper()
 	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), azstore.Names{Containers: []string{video.MediaContainer}, Tables: videostore.Tables}); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Containers: []string{engine.MediaContainer}, Tables: videostore.Tables}); err != nil {
 		t.Fatal(err)
 	}
 	m := merge{videostore.New(a, noQueues{}), blobstore.New(a), engine.NewID()}
@@ -111,7 +112,7 @@ func (m merge) commit(t *testing.T, step string, index int, c videostore.Commit)
 // run delivers the message of the merging step.
 func (m merge) run(t *testing.T, step pipeline.Step) error {
 	t.Helper()
-	runner := &pipeline.Runner{Videos: m.videos, Blobs: m.blobs, Step: step, Scratch: t.TempDir(), Watch: time.Minute, Log: slog.Default()}
+	runner := pipeline.New(pipeline.Runner{Blobs: m.blobs, Scratch: t.TempDir(), Watch: time.Minute, Log: slog.Default()}, m.videos, nil, step)
 	key := engine.Key{ID: m.id, Generation: 1, Step: stepMerged}
 	item, err := azq.NewItem(key.Step, string(m.id), key.ItemID(), key.Payload())
 	if err != nil {
@@ -139,7 +140,7 @@ func TestMergeOfManyOutputs(t *testing.T) {
 	if len(made) != 1 || len(made[0].Files) != 1 || made[0].Facts != nil || !strings.HasSuffix(made[0].Files[0].Blob, "/facts.json") {
 		t.Fatalf("made %+v", made)
 	}
-	data, err := m.blobs.Get(t.Context(), video.MediaContainer, made[0].Files[0].Blob)
+	data, err := m.blobs.Get(t.Context(), engine.MediaContainer, made[0].Files[0].Blob)
 	var facts struct{ Frames []int64 }
 	if err := errors.Join(err, json.Unmarshal(data, &facts)); err != nil || len(facts.Frames) != 400 {
 		t.Errorf("%d frames in the file, %v", len(facts.Frames), err)

@@ -12,7 +12,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/sourceparts"
+	"github.com/cutroom/cutroom/shared/engine/sourceparts"
 	"github.com/cutroom/cutroom/shared/testkit/partstest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
@@ -32,7 +32,7 @@ type sent struct {
 func newSent(t *testing.T, content []byte, partBytes int64) *sent {
 	t.Helper()
 	account := azuritetest.Account(t)
-	if err := account.Ensure(t.Context(), azstore.Names{Containers: []string{video.SourcesContainer}}); err != nil {
+	if err := account.Ensure(t.Context(), azstore.Names{Containers: []string{engine.SourcesContainer}}); err != nil {
 		t.Fatal(err)
 	}
 	return &sent{
@@ -44,7 +44,7 @@ func newSent(t *testing.T, content []byte, partBytes int64) *sent {
 func (s *sent) put(n int) {
 	s.t.Helper()
 	r := s.layout.Range(n)
-	_, err := s.blobs.Put(s.t.Context(), video.SourcesContainer, sourceparts.Name(s.id, s.layout, n),
+	_, err := s.blobs.Put(s.t.Context(), engine.SourcesContainer, sourceparts.Name(s.id, s.layout, n),
 		s.content[r.Offset:r.Offset+r.Length], blobstore.Options{IfNoneMatch: true})
 	if err != nil {
 		s.t.Error(err)
@@ -91,7 +91,7 @@ func TestPartsReadAsOneFile(t *testing.T) {
 	t.Parallel()
 	s := newSent(t, noise(3<<20+4321), 300_000)
 	v := s.complete()
-	whole, err := openUpload(t.Context(), s.blobs, v)
+	whole, err := openUpload(t.Context(), s.blobs, v.Meta)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,8 +110,8 @@ func TestPartsReadAsOneFile(t *testing.T) {
 		t.Errorf("all: %d bytes, %v", len(all), err)
 	}
 	v.SourceETag = `"0x1"`
-	_, err = openUpload(t.Context(), s.blobs, v)
-	if failure := new(engine.Failure); !errors.As(err, &failure) || failure.Code != video.SourceChanged {
+	_, err = openUpload(t.Context(), s.blobs, v.Meta)
+	if failure := new(engine.Failure); !errors.As(err, &failure) || failure.Code != engine.SourceChanged {
 		t.Errorf("another manifest: %v", err)
 	}
 }
@@ -120,23 +120,23 @@ func TestPartsReadAsOneFile(t *testing.T) {
 func TestReplacedPartIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newSent(t, noise(1<<20), 400_000)
-	whole, err := openUpload(t.Context(), s.blobs, s.complete())
+	whole, err := openUpload(t.Context(), s.blobs, s.complete().Meta)
 	if err != nil {
 		t.Fatal(err)
 	}
 	other := bytes.Repeat([]byte{7}, 400_000)
-	if _, err := s.blobs.Put(t.Context(), video.SourcesContainer, sourceparts.Name(s.id, s.layout, 1), other, blobstore.Options{}); err != nil {
+	if _, err := s.blobs.Put(t.Context(), engine.SourcesContainer, sourceparts.Name(s.id, s.layout, 1), other, blobstore.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	refused := func(what string) {
 		t.Helper()
 		_, err = read(t.Context(), whole, 0, s.layout.Bytes)
-		if failure := new(engine.Failure); !errors.As(err, &failure) || failure.Code != video.SourceChanged {
+		if failure := new(engine.Failure); !errors.As(err, &failure) || failure.Code != engine.SourceChanged {
 			t.Errorf("%s part: %v", what, err)
 		}
 	}
 	refused("a replaced")
-	if _, err := s.blobs.Delete(t.Context(), video.SourcesContainer, sourceparts.Name(s.id, s.layout, 1), ""); err != nil {
+	if _, err := s.blobs.Delete(t.Context(), engine.SourcesContainer, sourceparts.Name(s.id, s.layout, 1), ""); err != nil {
 		t.Fatal(err)
 	}
 	refused("a removed")
@@ -161,7 +161,7 @@ func TestRefusedReadFailsTheRun(t *testing.T) {
 	s := newSent(t, content, int64(len(content)/4))
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
-	whole, err := openUpload(ctx, s.blobs, s.complete())
+	whole, err := openUpload(ctx, s.blobs, s.complete().Meta)
 	if err != nil {
 		t.Fatal(err)
 	}

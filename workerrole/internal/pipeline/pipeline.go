@@ -1,161 +1,86 @@
-// Package pipeline runs one step for one message, always in the same order:
-//
-//	claim the step row → run, which writes the output → commit the step row
-//	→ enqueue what comes next → return, and the consumer deletes the message
-//
-// A crash at any arrow repeats the step, which does no harm (paper rows Q3 and Q8).
-// Before the commit no row names the output, whose name belongs to the attempt. After
-// the commit the repetition finds the step done and only enqueues what may be missing.
+// Package pipeline is package engine/runner for videos: their steps read an upload with ffmpeg,
+// also one that is still going on, and make a preview for a viewer who went ahead.
 //
 // Next: workerrole/internal/step, the steps themselves.
 package pipeline
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"log/slog"
-	"slices"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azq"
-	"github.com/cutroom/cutroom/shared/azstore"
-	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/engine"
+	"github.com/cutroom/cutroom/shared/engine/runner"
+	"github.com/cutroom/cutroom/shared/engine/sourceparts"
+	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
 
-// Step is the work that a message asks for. To add one, declare it in workflow.Steps,
-// write a file in package step and list it in step.All.
+// Step is the work that a message asks for: see runner.Step. To add one, declare it in
+// workflow.Steps, write a file in package step and list it in step.All.
 type Step interface {
-	// Run writes the step's output and returns what the commit writes. It may be
-	// called several times for the same step, also while an earlier call still runs in
-	// another worker. An error that is a *engine.Failure is permanent, one that
-	// azq.AsDependencyError knows costs the item nothing, any other is a failed attempt.
-	// What a step without rows returns is not used.
 	Run(ctx context.Context, w *Work) (videostore.Commit, error)
 }
 
-// Runner turns a Step into a azq.Handler.
-type Runner struct {
-	Videos    *videostore.Store
-	Blobs     *blobstore.Store
-	Early     Early // if set, lets steps run while an upload goes on
-	Step      Step
-	Worker    string        // name of this worker role, for the timeline
-	Scratch   string        // directory for scratch directories
-	FreeSpace int64         // bytes that must be free there before a step is taken
-	Watch     time.Duration // how often a running step checks whether its video still wants it
-	Log       *slog.Logger
-
-	// CheckHost, if set, is asked after a failure: trouble if scratch or ffmpeg do not work.
-	CheckHost func(context.Context) error
-
-	// Delivered and Ended, if set, are told of every delivery, and of every attempt of a
-	// step without rows; videostore.Observer is told of the other attempts. For metrics.
-	Delivered func(job *azq.RawJob, asked time.Time)
-	Ended     func(step string, a engine.Attempt)
+// Work is what a step works with: see runner.Work.
+type Work struct {
+	*runner.Work[video.Video, video.Plan]
+	early Early
 }
 
-// delivery is a message on its way to its step.
-type delivery struct {
-	job    *azq.RawJob
-	key    engine.Key
-	spent  func() engine.Usage // what the attempt has spent so far
-	claim  *videostore.Claim   // nil before the claim, and of a step without rows
-	ended  bool                // the row says how the attempt ended
-	work   *Work
-	commit videostore.Commit // what the step returned
+// Runner runs a step of videos.
+type Runner = runner.Runner[video.Video, video.Plan]
+
+// Early lets steps run on an upload that is still going on: package early.
+type Early interface {
+	runner.Early
+	// Open opens the file that is being sent. moved says when the run last made progress.
+	Open(ctx context.Context, v video.Video, step engine.Step, moved func() time.Time) (sourceparts.Source, error)
 }
 
-// A handler does a part of what a delivery needs; a wrapper adds one concern to the handler
-// that is next.
-type (
-	handler func(ctx context.Context, d *delivery) error
-	wrapper func(ctx context.Context, d *delivery, next handler) error
-)
-
-// Handle runs the step that the message asks for. nil means that the message may be
-// deleted; package azq lists what other errors mean. Safe to repeat.
-func (r *Runner) Handle(ctx context.Context, job *azq.RawJob) error {
-	key, err := engine.KeyOf(job.Item)
-	if err != nil {
-		return azq.Permanent(err)
+// New returns r with a step of videos. uploads may be nil: then no step runs before its upload
+// is complete.
+func New(r Runner, videos *videostore.Store, uploads Early, step Step) *Runner {
+	made := of{step, uploads}
+	r.Store, r.Step = videos.Store, made
+	r.Hooks.At, r.Hooks.Programs = failpoint.Hit, countPrograms
+	if uploads != nil {
+		r.Hooks.Early = uploads
 	}
-	d := &delivery{job: job, key: key, work: r.newWork(key, job)}
-	if !workflow.Declaration.StepOf(key).HasRows() { // such a step writes what may be written any number of times
-		// Every request to storage is progress, also one that is throttled.
-		return wrap(r.run, r.countUsage, r.reportAttempt)(azstore.OnRequest(ctx, job.Progress), d)
+	if p, can := step.(Previewer); can {
+		r.Hooks.Before = func(ctx context.Context, w *runner.Work[video.Video, video.Plan]) (bool, error) {
+			return preview{videos, p}.seek(ctx, &Work{w, uploads})
+		}
 	}
-	return wrap(r.run,
-		r.countUsage,    // tells the metrics of the delivery, and counts what the attempt spends
-		r.requireSpace,  // takes no step while the disk is nearly full
-		r.judge,         // says what an error means for the step's row and for the message
-		r.previewSeek,   // makes a preview of a part that a viewer waits for, and sends the part on
-		r.orderOfWrites, // claim, run, commit, send
-		r.makeScratch,   // gives the attempt a directory
-		r.blameHost,     // looks for trouble of this machine behind an error
-		r.watchVideo,    // ends the attempt when its video is deleted
-	)(ctx, d)
+	return &r
 }
 
-// wrap puts wrappers around a handler, the first one outermost.
-func wrap(h handler, around ...wrapper) handler {
-	for _, w := range slices.Backward(around) {
-		next := h
-		h = func(ctx context.Context, d *delivery) error { return w(ctx, d, next) }
-	}
-	return h
+// of runs a step of videos as one of the engine.
+type of struct {
+	step  Step
+	early Early
 }
 
-// orderOfWrites runs an attempt at a step: see the comment of the package.
-func (r *Runner) orderOfWrites(ctx context.Context, d *delivery, run handler) (err error) {
-	// snippet: order-of-writes
-	d.claim, err = r.Videos.Claim(ctx, d.key, d.job.MessageID, r.Worker, requestedAt(d.job))
-	if errors.Is(err, engine.ErrDone) { // by an earlier delivery, which may have sent nothing
-		d.ended = true
-		return r.follow(ctx, d, r.Videos.Flush(ctx, d.key.ID))
-	}
-	if err != nil {
-		return err
-	}
-	failpoint.Hit(d.key.Step + "/claimed")
-	d.claim.Usage = d.spent
-	d.work.claimed(d.claim)
-	if err := run(ctx, d); err != nil {
-		return err
-	}
-	failpoint.Hit(d.key.Step + "/output")
-	// The step row is written after the output, because it makes the output count.
-	if err := d.claim.Commit(ctx, d.commit); err != nil {
-		return err
-	}
-	d.ended = true
-	failpoint.Hit(d.key.Step + "/committed")
-	// Only what this commit promised: other rows of the outbox may be being sent.
-	return r.follow(ctx, d, d.claim.SendOutbox(ctx))
-	// end snippet
+// Run implements runner.Step.
+func (o of) Run(ctx context.Context, w *runner.Work[video.Video, video.Plan]) (videostore.Commit, error) {
+	ffmpeg.RunsOf(ctx).Nice = niceness(w.Subject.Meta, w.Queue) // programs give way to more urgent ones
+	return o.step.Run(ctx, &Work{w, o.early})
 }
 
-func (r *Runner) run(ctx context.Context, d *delivery) (err error) {
-	ffmpeg.RunsOf(ctx).Nice = niceness(d.work.Video, d.job) // programs give way to more urgent ones
-	if d.commit, err = r.Step.Run(ctx, d.work); err != nil {
-		return err
-	}
-	return d.work.storeFacts(ctx, &d.commit)
+// countPrograms counts what ffmpeg spends.
+func countPrograms(ctx context.Context, moved func()) (context.Context, func() time.Duration) {
+	ctx, runs := ffmpeg.WithRuns(ctx)
+	runs.Moved = moved
+	return ctx, func() time.Duration { return runs.Usage().CPU }
 }
 
-// follow does what comes after the messages of a commit, unless they could not be sent.
-func (r *Runner) follow(ctx context.Context, d *delivery, err error) error {
-	if err != nil {
-		return err
+// niceness is how far the programs of an item step back: as its queue says, and as far as
+// bulk for all work of a channel that sent much while others waited.
+func niceness(m engine.Meta, queue string) int {
+	if m.Bulk {
+		return workflow.BulkNice
 	}
-	if err := d.claim.Follow(ctx); err != nil {
-		return fmt.Errorf("follow up %s: %w", d.key, err)
-	}
-	failpoint.Hit(d.key.Step + "/enqueued")
-	return nil
+	return workflow.Niceness[queue]
 }

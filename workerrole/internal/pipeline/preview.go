@@ -24,51 +24,54 @@ type Previewer interface {
 
 // isSeekRequest reports whether a message asks for a part that a viewer went to: it came
 // through the queue of the first parts, in any lane, and its part is not the first.
-func isSeekRequest(key engine.Key, job *azq.RawJob) bool {
-	return key.Index > 0 && job.Base == workflow.Declaration.StepOf(key).Queues[0]
+func isSeekRequest(key engine.Key, queue string) bool {
+	return key.Index > 0 && queue == workflow.Declaration.StepOf(key).Queues[0]
 }
 
-// previewSeek makes a preview and sends the part on to another queue. The slots of the
+// preview makes previews by a step.
+type preview struct {
+	videos *videostore.Store
+	step   Previewer
+}
+
+// seek makes a preview and sends the part on to another queue. The slots of the
 // urgent queue are few, and a viewer who goes elsewhere meanwhile needs one again.
 //
 //	the files → the PREVIEW row → the message that asks for the part → return, and the
 //	consumer deletes this one
 //
 // A crash at any arrow repeats it, which does no harm.
-func (r *Runner) previewSeek(ctx context.Context, d *delivery, next handler) error {
-	p, can := r.Step.(Previewer)
-	if !can || !isSeekRequest(d.key, d.job) {
-		return next(ctx, d)
+func (p preview) seek(ctx context.Context, w *Work) (done bool, _ error) {
+	if !isSeekRequest(w.Key, w.Queue) {
+		return false, nil
 	}
-	rec, plan, there, err := r.Videos.BeginPreview(ctx, d.key)
+	rec, plan, there, err := p.videos.BeginPreview(ctx, w.Key)
 	if errors.Is(err, engine.ErrDone) {
-		return r.Videos.Flush(ctx, d.key.ID)
+		return true, p.videos.Flush(ctx, w.Key.ID)
 	}
 	if err != nil {
-		return err
+		return true, err
 	}
 	if !there {
-		d.work.Video, d.work.Plan, d.work.Prefix = rec.Subject, plan, videostore.PreviewPrefix(d.key, rand.Text())
-		preview := func(ctx context.Context, d *delivery) error { return r.preview(ctx, d, p) }
-		if err := r.makeScratch(ctx, d, preview); err != nil {
-			return err
+		w.Subject, w.Plan, w.Prefix = rec.Subject, plan, videostore.PreviewPrefix(w.Key, rand.Text())
+		if err := w.WithScratch(func() error { return p.make(ctx, w) }); err != nil {
+			return true, err
 		}
 	}
-	failpoint.Hit(d.key.Step + "/preview")
+	failpoint.Hit(w.Key.Step + "/preview")
 	// Safe to repeat: a second worker finds the part claimed or done.
-	return r.Videos.Resend(ctx, rec, []engine.OutboxMessage{{
-		Queue: workflow.Declaration.QueueAt(workflow.Declaration.StepOf(d.key), 1, rec.Subject.Meta), Key: d.key,
-	}})
+	behind := workflow.Declaration.QueueAt(workflow.Declaration.StepOf(w.Key), 1, rec.Subject.Meta)
+	return true, p.videos.Resend(ctx, rec, []engine.OutboxMessage{{Queue: behind, Key: w.Key}})
 }
 
-func (r *Runner) preview(ctx context.Context, d *delivery, p Previewer) error {
-	made, err := p.Preview(ctx, d.work)
+func (p preview) make(ctx context.Context, w *Work) error {
+	made, err := p.step.Preview(ctx, w)
 	if err == nil && made != nil {
-		err = r.Videos.AddPreview(ctx, d.key, *made)
+		err = p.videos.AddPreview(ctx, w.Key, *made)
 	}
 	if _, trouble := azq.AsDependencyError(err); err == nil || trouble || context.Cause(ctx) != nil {
 		return err
 	}
-	d.work.Log.WarnContext(ctx, "no preview", "error", err) // the part itself will tell what is wrong
+	w.Log.WarnContext(ctx, "no preview", "error", err) // the part itself will tell what is wrong
 	return nil
 }

@@ -3,29 +3,21 @@ package pipeline
 import (
 	"testing"
 
-	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-// A part that a viewer went to is recognised in every lane of the urgent queue: which
-// one it comes through depends on the customer.
-func TestAViewerIsRecognisedInEveryLane(t *testing.T) {
+// A part that a viewer went to is recognised by the queue that it comes through.
+func TestAViewerIsRecognised(t *testing.T) {
 	t.Parallel()
 	chunk := func(index int) engine.Key {
 		return engine.Key{ID: engine.NewID(), Generation: 1, Step: workflow.StepEncode, Index: index}
 	}
-	for lane := range azq.DefaultLanes {
-		job := func(base string) *azq.RawJob {
-			return &azq.RawJob{Queue: azq.LaneName(base, lane), Base: base}
-		}
-		if !isSeekRequest(chunk(7), job(workflow.EncodeFirst)) {
-			t.Errorf("lane %d: a viewer's chunk is not recognised", lane)
-		}
-		if isSeekRequest(chunk(0), job(workflow.EncodeFirst)) || isSeekRequest(chunk(7), job(workflow.EncodeNormal)) {
-			t.Errorf("lane %d: a chunk that no viewer went to is taken for one", lane)
-		}
+	if !isSeekRequest(chunk(7), workflow.EncodeFirst) {
+		t.Error("a viewer's chunk is not recognised")
+	}
+	if isSeekRequest(chunk(0), workflow.EncodeFirst) || isSeekRequest(chunk(7), workflow.EncodeNormal) {
+		t.Error("a chunk that no viewer went to is taken for one")
 	}
 }
 
@@ -45,7 +37,7 @@ func TestPriorityOfPrograms(t *testing.T) {
 		{workflow.EncodeNormal, false, workflow.BulkNice},
 		{workflow.Finish, true, workflow.BulkNice},
 	} {
-		if got := niceness(video.Video{Meta: engine.Meta{Bulk: c.bulk}}, &azq.RawJob{Queue: c.queue + "-2", Base: c.queue}); got != c.nice {
+		if got := niceness(engine.Meta{Bulk: c.bulk}, c.queue); got != c.nice {
 			t.Errorf("%+v: the niceness is %d", c, got)
 		}
 	}

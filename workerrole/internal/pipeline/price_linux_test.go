@@ -13,6 +13,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/testkit/mediatest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
@@ -75,14 +76,14 @@ func newPriced(b *testing.B) priced {
 		[]string{"-c:v", "libx264", "-preset", "veryfast", "-b:v", "4M", "-pix_fmt", "yuv420p", "-g", "90", "-c:a", "aac", "-movflags", "+faststart", path})
 	p := priced{seen: new(downloads)}
 	account := azuritetest.AccountWith(b, func(cfg *azstore.Config) { cfg.Transport = p.seen })
-	must(account.Ensure(b.Context(), azstore.Names{Containers: []string{video.SourcesContainer}}))
+	must(account.Ensure(b.Context(), azstore.Names{Containers: []string{engine.SourcesContainer}}))
 	p.blobs = blobstore.New(account)
-	_, err := p.blobs.PutFile(b.Context(), video.SourcesContainer, "x/source", path, "")
+	_, err := p.blobs.PutFile(b.Context(), engine.SourcesContainer, "x/source", path, "")
 	must(err)
-	info, err := p.blobs.Head(b.Context(), video.SourcesContainer, "x/source")
+	info, err := p.blobs.Head(b.Context(), engine.SourcesContainer, "x/source")
 	must(err)
 	p.size = info.Size
-	p.url, err = account.Container(video.SourcesContainer).NewBlobClient("x/source").
+	p.url, err = account.Container(engine.SourcesContainer).NewBlobClient("x/source").
 		GetSASURL(sas.BlobPermissions{Read: true}, time.Now().Add(time.Hour), nil)
 	must(err)
 	held, err := sandbox.Open(sandbox.Try)

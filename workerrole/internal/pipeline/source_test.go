@@ -20,7 +20,6 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
 	"github.com/cutroom/cutroom/workerrole/internal/sandbox"
@@ -39,17 +38,17 @@ func film(t *testing.T, colour string) string {
 }
 
 // pin is the version of a blob that is there now.
-func pin(t testing.TB, blobs *blobstore.Store, blob string) video.Blob {
+func pin(t testing.TB, blobs *blobstore.Store, blob string) engine.Blob {
 	t.Helper()
-	head, err := blobs.Head(t.Context(), video.SourcesContainer, blob)
+	head, err := blobs.Head(t.Context(), engine.SourcesContainer, blob)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return video.Blob{Name: blob, ETag: head.ETag}
+	return engine.Blob{Name: blob, ETag: head.ETag}
 }
 
 // opened is a remuxed copy that ffmpeg can read until ctx ends.
-func opened(t testing.TB, ctx context.Context, blobs *blobstore.Store, from video.Blob) ffmpeg.Source { //nolint:revive // t comes first
+func opened(t testing.TB, ctx context.Context, blobs *blobstore.Store, from engine.Blob) ffmpeg.Source { //nolint:revive // t comes first
 	t.Helper()
 	whole, err := openCopy(ctx, blobs, from)
 	if err != nil {
@@ -67,7 +66,7 @@ func opened(t testing.TB, ctx context.Context, blobs *blobstore.Store, from vide
 func TestReplacedSourceIsRefused(t *testing.T) {
 	t.Parallel()
 	account := azuritetest.Account(t)
-	if err := account.Ensure(t.Context(), azstore.Names{Containers: []string{video.SourcesContainer}}); err != nil {
+	if err := account.Ensure(t.Context(), azstore.Names{Containers: []string{engine.SourcesContainer}}); err != nil {
 		t.Fatal(err)
 	}
 	held, err := sandbox.Open(sandbox.Try)
@@ -82,7 +81,7 @@ func TestReplacedSourceIsRefused(t *testing.T) {
 	const blob = "x/source"
 	put := func(path string) {
 		t.Helper()
-		if _, err := blobs.PutFile(t.Context(), video.SourcesContainer, blob, path, ""); err != nil {
+		if _, err := blobs.PutFile(t.Context(), engine.SourcesContainer, blob, path, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -110,8 +109,8 @@ func TestReplacedSourceIsRefused(t *testing.T) {
 	refused := func(what string, err error) {
 		t.Helper()
 		var failure *engine.Failure
-		if !errors.As(err, &failure) || failure.Code != video.SourceChanged {
-			t.Errorf("%s: %v, want %s", what, err, video.SourceChanged)
+		if !errors.As(err, &failure) || failure.Code != engine.SourceChanged {
+			t.Errorf("%s: %v, want %s", what, err, engine.SourceChanged)
 		}
 	}
 	if again, err := tool.Probe(ctx, before); err != nil || !reflect.DeepEqual(again, info) {
@@ -133,7 +132,7 @@ func sourceOf(t *testing.T, size int) (content []byte, url string, seen *downloa
 	t.Helper()
 	seen = new(downloads)
 	account := azuritetest.AccountWith(t, func(cfg *azstore.Config) { cfg.Transport = seen })
-	if err := account.Ensure(t.Context(), azstore.Names{Containers: []string{video.SourcesContainer}}); err != nil {
+	if err := account.Ensure(t.Context(), azstore.Names{Containers: []string{engine.SourcesContainer}}); err != nil {
 		t.Fatal(err)
 	}
 	content = make([]byte, size)
@@ -145,7 +144,7 @@ func sourceOf(t *testing.T, size int) (content []byte, url string, seen *downloa
 		t.Fatal(err)
 	}
 	blobs := blobstore.New(account)
-	if _, err := blobs.PutFile(t.Context(), video.SourcesContainer, "x/source", path, ""); err != nil {
+	if _, err := blobs.PutFile(t.Context(), engine.SourcesContainer, "x/source", path, ""); err != nil {
 		t.Fatal(err)
 	}
 	return content, opened(t, t.Context(), blobs, pin(t, blobs, "x/source")).URL, seen

@@ -29,7 +29,7 @@ func TestCaptionsOfALanguage(t *testing.T) {
 	}
 	box := &mailbox{}
 	videos, blobs := videostore.New(a, box), blobstore.New(a)
-	runner := &pipeline.Runner{Videos: videos, Blobs: blobs, Step: step.Captions{}, Scratch: t.TempDir(), Watch: time.Minute, Log: slog.Default()}
+	runner := pipeline.New(pipeline.Runner{Blobs: blobs, Scratch: t.TempDir(), Watch: time.Minute, Log: slog.Default()}, videos, nil, step.Captions{})
 	v := video.Video{
 		Meta:  engine.Meta{ID: engine.NewID(), State: engine.Ready, CreatedAt: time.Now(), UpdatedAt: time.Now()},
 		Title: "x", Visibility: video.Public,
@@ -62,7 +62,7 @@ func TestCaptionsOfALanguage(t *testing.T) {
 			t.Fatal(err)
 		}
 		input := video.CaptionsBlob(v.ID, tag, "file")
-		if _, err := blobs.Put(t.Context(), video.SourcesContainer, input, []byte(c.lines), blobstore.Options{}); err != nil {
+		if _, err := blobs.Put(t.Context(), engine.SourcesContainer, input, []byte(c.lines), blobstore.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := videos.RequestCaptions(t.Context(), key, input); err != nil {
@@ -88,7 +88,7 @@ func TestCaptionsOfALanguage(t *testing.T) {
 		case out == nil:
 			continue
 		}
-		body, _, err := blobs.Open(t.Context(), video.MediaContainer, out.Blob, blobstore.Range{Length: out.Bytes}, "")
+		body, _, err := blobs.Open(t.Context(), engine.MediaContainer, out.Blob, blobstore.Range{Length: out.Bytes}, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -46,9 +46,9 @@ func (s Clip) gather(ctx context.Context, w *pipeline.Work) (ffmpeg.ClipJob, err
 		Out: filepath.Join(w.Dir, "clip.mp4"),
 		FPS: w.Plan.FPS, First: int64(w.Key.Index), Frames: int64(w.Key.Length), MaxRate: w.Plan.Renditions[0].MaxRate,
 	}
-	view, err := s.Videos.View(ctx, w.Video.ID)
+	view, err := s.Videos.View(ctx, w.Subject.ID)
 	if err != nil {
-		return job, fmt.Errorf("read steps of %s: %w", w.Video.ID, err)
+		return job, fmt.Errorf("read steps of %s: %w", w.Subject.ID, err)
 	}
 	whole, err := videostore.Presentation(view, w.Plan.Generation)
 	if err != nil {

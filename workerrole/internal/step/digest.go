@@ -48,18 +48,18 @@ func (s Digest) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 	sum := sha256.New()
 	size, err := io.Copy(sum, upload)
 	if err != nil {
-		return none, fmt.Errorf("read all of %s: %w", w.Video.ID, err)
+		return none, fmt.Errorf("read all of %s: %w", w.Subject.ID, err)
 	}
 	facts.SHA256 = hex.EncodeToString(sum.Sum(nil))
 	if facts.Looks, err = s.looks(ctx, w); err != nil {
 		return none, err
 	}
-	if facts.SameAs, err = s.twin(ctx, w.Video.ID, duplicates.SameFile(facts.SHA256, size)); err != nil {
+	if facts.SameAs, err = s.twin(ctx, w.Subject.ID, duplicates.SameFile(facts.SHA256, size)); err != nil {
 		return none, err
 	}
 	if facts.Looks != "" {
 		key := duplicates.SameLook(facts.Looks, int(math.Round(w.Plan.DurationSeconds)))
-		if facts.LooksLike, err = s.twin(ctx, w.Video.ID, key); err != nil {
+		if facts.LooksLike, err = s.twin(ctx, w.Subject.ID, key); err != nil {
 			return none, err
 		}
 	}
@@ -82,15 +82,15 @@ func (s Digest) twin(ctx context.Context, id engine.ID, key string) (string, err
 
 // looks hashes three tiles of the storyboard. It is empty for a video without one.
 func (s Digest) looks(ctx context.Context, w *pipeline.Work) (hashes string, _ error) {
-	view, err := s.Videos.View(ctx, w.Video.ID)
+	view, err := s.Videos.View(ctx, w.Subject.ID)
 	if err != nil {
-		return "", fmt.Errorf("read steps of %s: %w", w.Video.ID, err)
+		return "", fmt.Errorf("read steps of %s: %w", w.Subject.ID, err)
 	}
 	whole, err := videostore.Whole(view, w.Plan.Generation)
 	if err != nil || whole == nil || whole.Sprite == "" {
 		return "", err
 	}
-	picture, err := s.Blobs.Get(ctx, video.MediaContainer, whole.Sprite)
+	picture, err := s.Blobs.Get(ctx, engine.MediaContainer, whole.Sprite)
 	if err != nil {
 		return "", fmt.Errorf("read the storyboard: %w", err)
 	}

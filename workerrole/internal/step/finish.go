@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -27,16 +28,16 @@ type Finish struct{ Needs }
 
 // Run implements pipeline.Step.
 func (s Finish) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
-	view, err := s.Videos.View(ctx, w.Video.ID)
+	view, err := s.Videos.View(ctx, w.Subject.ID)
 	if err != nil {
-		return videostore.Commit{}, fmt.Errorf("read steps of %s: %w", w.Video.ID, err)
+		return videostore.Commit{}, fmt.Errorf("read steps of %s: %w", w.Subject.ID, err)
 	}
 	whole, err := videostore.Presentation(view, w.Plan.Generation)
 	if err != nil {
 		return videostore.Commit{}, err
 	}
 	if !whole.Complete() {
-		return videostore.Commit{}, fmt.Errorf("finish %s: not every part is committed", w.Video.ID)
+		return videostore.Commit{}, fmt.Errorf("finish %s: not every part is committed", w.Subject.ID)
 	}
 	var out video.FinishOutput
 	if out.Frames, err = verify(whole); err != nil {
@@ -77,7 +78,7 @@ func (s Finish) pictures(ctx context.Context, w *pipeline.Work, p playlist.Prese
 		if chunk.Tiles == "" {
 			continue
 		}
-		strip, err := s.Blobs.Get(ctx, video.MediaContainer, chunk.Tiles)
+		strip, err := s.Blobs.Get(ctx, engine.MediaContainer, chunk.Tiles)
 		if err != nil {
 			return fmt.Errorf("read tiles: %w", err)
 		}
@@ -142,7 +143,7 @@ func join(ctx context.Context, blobs *blobstore.Store, path string, pieces []med
 		}
 	}()
 	for _, p := range pieces {
-		body, _, err := blobs.Open(ctx, video.MediaContainer, p.Blob, blobstore.Range{Offset: p.Offset, Length: p.Length}, "")
+		body, _, err := blobs.Open(ctx, engine.MediaContainer, p.Blob, blobstore.Range{Offset: p.Offset, Length: p.Length}, "")
 		if err != nil {
 			return fmt.Errorf("read %s: %w", filepath.Base(p.Blob), err)
 		}

@@ -54,7 +54,7 @@ func newWorker(a *azstore.Account, box *mailbox) worker {
 }
 
 func (w worker) runner(s pipeline.Step) *pipeline.Runner {
-	return &pipeline.Runner{Videos: w.index.Videos, Blobs: w.purge.Blobs, Step: s, Log: slog.Default()}
+	return pipeline.New(pipeline.Runner{Blobs: w.purge.Blobs, Log: slog.Default()}, w.index.Videos, nil, s)
 }
 
 func (w worker) handle(ctx context.Context, item azq.Item) error {

@@ -33,7 +33,7 @@ func (s Probe) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 		return videostore.Commit{}, err
 	}
 	w.Progress()
-	var copied *video.Blob
+	var copied *engine.Blob
 	if info.NeedsRemux {
 		if w.Growing() {
 			return videostore.Commit{}, engine.Fail(video.UnsupportedMedia, "This kind of file can be read when all of it is there.")
@@ -59,7 +59,7 @@ func (s Probe) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 
 // remux brings a source that cannot be cut as it is onto one time line, in a file that has
 // an index.
-func (s Probe) remux(ctx context.Context, w *pipeline.Work, source ffmpeg.Source, found ffmpeg.Info) (ffmpeg.Info, *video.Blob, error) {
+func (s Probe) remux(ctx context.Context, w *pipeline.Work, source ffmpeg.Source, found ffmpeg.Info) (ffmpeg.Info, *engine.Blob, error) {
 	path := filepath.Join(w.Dir, "prepared.mkv")
 	if err := w.CheckFreeSpace(source.CopyLimit(found)); err != nil {
 		return ffmpeg.Info{}, nil, err

@@ -11,7 +11,6 @@ import (
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
@@ -53,7 +52,7 @@ func (s Purge) Run(ctx context.Context, w *pipeline.Work) (none videostore.Commi
 		return none, waitIfBusy(fmt.Errorf("unlist %s: %w", id, err))
 	}
 	failpoint.Hit("purge/unlisted")
-	for _, container := range []string{video.MediaContainer, video.SourcesContainer, azq.ClaimsContainer} {
+	for _, container := range []string{engine.MediaContainer, engine.SourcesContainer, azq.ClaimsContainer} {
 		err := s.Blobs.DeletePrefix(ctx, container, engine.Prefix(id))
 		if azstore.HasCode(err, bloberror.BlobImmutableDueToPolicy) {
 			return none, azq.Snooze(immutablePause, err.Error())

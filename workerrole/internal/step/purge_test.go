@@ -28,7 +28,7 @@ func TestPurgeWaitsForImmutableBlobs(t *testing.T) {
 	var kept atomic.Bool
 	kept.Store(true)
 	w := newWorker(azuritetest.FaultyAccount(t, a, func(r *http.Request) inject.Fault {
-		if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, video.MediaContainer) && kept.Load() {
+		if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, engine.MediaContainer) && kept.Load() {
 			return inject.Immutable
 		}
 		return inject.None
@@ -40,7 +40,7 @@ func TestPurgeWaitsForImmutableBlobs(t *testing.T) {
 	if _, err := w.index.Videos.Create(t.Context(), v); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.purge.Blobs.Put(t.Context(), video.MediaContainer, engine.Prefix(v.ID)+"blob", []byte("x"), blobstore.Options{}); err != nil {
+	if _, err := w.purge.Blobs.Put(t.Context(), engine.MediaContainer, engine.Prefix(v.ID)+"blob", []byte("x"), blobstore.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.index.Videos.Delete(t.Context(), v.ID, ""); err != nil {

@@ -21,15 +21,15 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/sourceparts"
+	"github.com/cutroom/cutroom/shared/engine/sourceparts"
+	"github.com/cutroom/cutroom/shared/engine/upkeep"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
 )
 
-func (b *bench) janitor() *upkeep.Janitor {
-	return &upkeep.Janitor{Videos: b.videos, Blobs: b.blobs, Log: slog.New(slog.DiscardHandler)}
+func (b *bench) janitor() *upkeep.Janitor[video.Video, video.Plan] {
+	return &upkeep.Janitor[video.Video, video.Plan]{Store: b.videos.Store, Blobs: b.blobs, Named: videostore.BlobsOfPreviews, Log: slog.New(slog.DiscardHandler)}
 }
 
 func (b *bench) put(t *testing.T, container, name string) string {
@@ -43,7 +43,7 @@ func (b *bench) put(t *testing.T, container, name string) string {
 // blobsLeft lists the blobs of all videos, by container.
 func (b *bench) blobsLeft(t *testing.T) (left []string) {
 	t.Helper()
-	for _, container := range []string{video.SourcesContainer, video.MediaContainer, azq.ClaimsContainer} {
+	for _, container := range []string{engine.SourcesContainer, engine.MediaContainer, azq.ClaimsContainer} {
 		for blob, err := range b.blobs.List(t.Context(), container, "") {
 			if err != nil {
 				t.Fatal(err)
@@ -80,9 +80,9 @@ func TestJanitorStepsOverWhatItCannotRead(t *testing.T) {
 	slices.Sort(ids)
 	var want []string
 	for i, id := range ids {
-		source := b.put(t, video.SourcesContainer, video.PartsPrefix(id)+epoch+"/00000")
-		want = append(want, video.SourcesContainer+": "+source)
-		for _, container := range []string{video.SourcesContainer, video.MediaContainer, azq.ClaimsContainer} {
+		source := b.put(t, engine.SourcesContainer, sourceparts.PrefixOfAll(id)+epoch+"/00000")
+		want = append(want, engine.SourcesContainer+": "+source)
+		for _, container := range []string{engine.SourcesContainer, engine.MediaContainer, azq.ClaimsContainer} {
 			orphan := b.put(t, container, string(id)+"/orphan")
 			if i == videos/2 {
 				want = append(want, container+": "+orphan)
@@ -99,7 +99,7 @@ func TestJanitorStepsOverWhatItCannotRead(t *testing.T) {
 		cfg.ConnectionString, cfg.Prefix = wire.ConnectionString(), b.account.Prefix()
 	})
 	j := b.janitor()
-	j.Videos = videostore.New(wired, b.queues)
+	j.Store = videostore.New(wired, b.queues).Store
 	items, err := j.Pass(t.Context())
 	if err != nil || items != 3*videos {
 		t.Fatalf("looked at %d videos, %v; want %d in each container", items, err, videos)
@@ -122,7 +122,7 @@ func TestJanitorRemovesReplacedGenerations(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id := b.ready(t)
-	b.put(t, video.MediaContainer, string(id)+"/finished1/master.m3u8")
+	b.put(t, engine.MediaContainer, string(id)+"/finished1/master.m3u8")
 	clip := b.ask(t, id, 3)
 	c, err := b.videos.Claim(t.Context(), clip, "m", "w", time.Time{})
 	if err != nil {
@@ -138,7 +138,7 @@ func TestJanitorRemovesReplacedGenerations(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.finish(t, id, 2)
-	plays := b.put(t, video.MediaContainer, b.whole(t, id, 2)+"master.m3u8")
+	plays := b.put(t, engine.MediaContainer, b.whole(t, id, 2)+"master.m3u8")
 	if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]engine.OutboxMessage, error) {
 		v.ReadyAt = time.Now()
 		return nil, nil
@@ -169,7 +169,7 @@ func TestJanitorRemovesReplacedGenerations(t *testing.T) {
 	if diff := cmp.Diff(want, b.rowKeys(t, id)); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{video.MediaContainer + ": " + plays}, b.blobsLeft(t)); diff != "" {
+	if diff := cmp.Diff([]string{engine.MediaContainer + ": " + plays}, b.blobsLeft(t)); diff != "" {
 		t.Errorf("blobs (-want +got):\n%s", diff)
 	}
 }
@@ -185,7 +185,7 @@ func TestJanitorRemovesOldClips(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blob := b.put(t, video.MediaContainer, engine.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 1}.BlobPrefix(c.Run.Attempt)+"clip.mp4")
+	blob := b.put(t, engine.MediaContainer, engine.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 1}.BlobPrefix(c.Run.Attempt)+"clip.mp4")
 	if err := c.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: blob}}); err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestJanitorRemovesOldClips(t *testing.T) {
 		{time.Nanosecond, []engine.Key{waiting}},
 	} {
 		j := b.janitor()
-		j.ClipLife = c.life
+		j.RequestLife = c.life
 		if _, err := j.Pass(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -309,8 +309,8 @@ func TestJanitorKeepsWhatEveryStepCommitted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			kept := []string{video.MediaContainer + ": " + b.put(t, video.MediaContainer, k.BlobPrefix(c.Run.Attempt)+"x")}
-			b.put(t, video.MediaContainer, k.BlobPrefix("another")+"x")
+			kept := []string{engine.MediaContainer + ": " + b.put(t, engine.MediaContainer, k.BlobPrefix(c.Run.Attempt)+"x")}
+			b.put(t, engine.MediaContainer, k.BlobPrefix("another")+"x")
 			for _, when := range []string{"while it runs", "when it is committed"} {
 				if _, err := b.janitor().Pass(t.Context()); err != nil {
 					t.Fatal(err)
@@ -342,17 +342,17 @@ func TestJanitorKeepsParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		b.put(t, video.SourcesContainer, sourceparts.Name(id, l, 0)),
-		b.put(t, video.SourcesContainer, sourceparts.Name(id, l, 1)),
-		b.put(t, video.SourcesContainer, sourceparts.ManifestName(id, l.Epoch)),
+		b.put(t, engine.SourcesContainer, sourceparts.Name(id, l, 0)),
+		b.put(t, engine.SourcesContainer, sourceparts.Name(id, l, 1)),
+		b.put(t, engine.SourcesContainer, sourceparts.ManifestName(id, l.Epoch)),
 	}
-	b.put(t, video.SourcesContainer, sourceparts.Name(id, sourceparts.Layout{Epoch: "old"}, 0))
-	b.put(t, video.SourcesContainer, sourceparts.Name(bare, l, 0))
+	b.put(t, engine.SourcesContainer, sourceparts.Name(id, sourceparts.Layout{Epoch: "old"}, 0))
+	b.put(t, engine.SourcesContainer, sourceparts.Name(bare, l, 0))
 	if _, err := b.janitor().Pass(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for i, name := range want {
-		want[i] = video.SourcesContainer + ": " + name
+		want[i] = engine.SourcesContainer + ": " + name
 	}
 	if diff := cmp.Diff(want, b.blobsLeft(t)); diff != "" {
 		t.Errorf("blobs left (-want +got):\n%s", diff)

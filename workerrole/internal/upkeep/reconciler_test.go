@@ -17,12 +17,12 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/sourceparts"
+	"github.com/cutroom/cutroom/shared/engine/sourceparts"
+	"github.com/cutroom/cutroom/shared/engine/upkeep"
+	"github.com/cutroom/cutroom/shared/engine/workers"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
 )
 
 // claimed makes a video whose probe is claimed by worker and whose queue says
@@ -229,7 +229,7 @@ func TestEmptyUploadsCostNothing(t *testing.T) {
 	wired := azuritetest.AccountWith(t, func(cfg *azstore.Config) {
 		cfg.ConnectionString, cfg.Prefix = wire.ConnectionString(), b.account.Prefix()
 	})
-	b.rec.Videos = videostore.New(wired, b.queues)
+	b.rec.Store = videostore.New(wired, b.queues).Store
 	count := func() (requests, views int) {
 		for _, call := range wire.Take() {
 			if requests++; call.Table == b.account.Prefix()+workflow.VideosTable {
@@ -303,7 +303,7 @@ func TestHealthyVideosAreLeftAlone(t *testing.T) {
 		t.Error("the mark was renewed")
 	}
 	fresh := b.rec
-	b.rec = upkeep.Reconciler{Videos: fresh.Videos, Queue: fresh.Queue, OrphanAfter: time.Hour, Log: fresh.Log}
+	b.rec = upkeep.Reconciler[video.Video, video.Plan]{Videos: fresh.Store, Queue: fresh.Queue, OrphanAfter: time.Hour, Log: fresh.Log}
 	if items() != 1 {
 		t.Error("a new leader starts over")
 	}
@@ -388,10 +388,10 @@ func TestWhatKeysWroteIsRemoved(t *testing.T) {
 	now, old := sourceparts.Layout{Bytes: 5, PartBytes: 2, Epoch: "now"}, sourceparts.Layout{Bytes: 5, PartBytes: 2, Epoch: "old"}
 	put := func(l sourceparts.Layout, n int, content string) string {
 		name := sourceparts.Name(id, l, n)
-		if _, err := b.blobs.Put(t.Context(), video.SourcesContainer, name, []byte(content), blobstore.Options{}); err != nil {
+		if _, err := b.blobs.Put(t.Context(), engine.SourcesContainer, name, []byte(content), blobstore.Options{}); err != nil {
 			t.Fatal(err)
 		}
-		return video.SourcesContainer + ": " + name
+		return engine.SourcesContainer + ": " + name
 	}
 	left := func(why string, want ...string) {
 		t.Helper()

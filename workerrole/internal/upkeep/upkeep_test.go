@@ -21,11 +21,12 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/inject"
 	"github.com/cutroom/cutroom/shared/engine"
+	"github.com/cutroom/cutroom/shared/engine/sourceparts"
+	"github.com/cutroom/cutroom/shared/engine/upkeep"
+	"github.com/cutroom/cutroom/shared/engine/workers"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
 )
 
 func TestMain(m *testing.M) { azuritetest.Main(m) }
@@ -50,7 +51,7 @@ type bench struct {
 	queues  *gate
 	videos  *videostore.Store
 	blobs   *blobstore.Store
-	rec     upkeep.Reconciler
+	rec     upkeep.Reconciler[video.Video, video.Plan]
 }
 
 func setup(t *testing.T) *bench {
@@ -60,12 +61,12 @@ func setup(t *testing.T) *bench {
 	if err := b.queues.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Ensure(t.Context(), azstore.Names{Containers: []string{video.MediaContainer, video.SourcesContainer}, Tables: videostore.Tables}); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Containers: []string{engine.MediaContainer, engine.SourcesContainer}, Tables: videostore.Tables}); err != nil {
 		t.Fatal(err)
 	}
 	b.videos = videostore.New(a, b.queues)
-	b.rec = upkeep.Reconciler{
-		Videos: b.videos, Blobs: b.blobs, CreateTimeout: time.Minute, AbandonAfter: time.Hour, OrphanAfter: time.Hour, Log: slog.New(slog.DiscardHandler),
+	b.rec = upkeep.Reconciler[video.Video, video.Plan]{
+		Store: b.videos.Store, Blobs: b.blobs, CreateTimeout: time.Minute, AbandonAfter: time.Hour, OrphanAfter: time.Hour, Log: slog.New(slog.DiscardHandler),
 		Queue: upkeep.StateIn(b.queues.Client),
 	}
 	return b
@@ -331,30 +332,30 @@ func TestJanitorKeepsWhatRowsName(t *testing.T) {
 	}
 	done := claim(workflow.StepEncode, 0)
 	prefix := engine.Key{ID: id, Generation: 1, Step: workflow.StepEncode, Index: 0}.BlobPrefix(done.Run.Attempt)
-	keep := []string{put(video.MediaContainer, prefix+"240p.m4s"), put(video.MediaContainer, prefix+"tiles.jpg")}
+	keep := []string{put(engine.MediaContainer, prefix+"240p.m4s"), put(engine.MediaContainer, prefix+"tiles.jpg")}
 	if err := done.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Renditions: []video.RenditionOutput{{Blob: keep[0]}}, Tiles: keep[1]}}); err != nil {
 		t.Fatal(err)
 	}
 	running := claim(workflow.StepEncode, 1)
-	keep = append(keep, put(video.MediaContainer, engine.Key{ID: id, Generation: 1, Step: workflow.StepEncode, Index: 1}.BlobPrefix(running.Run.Attempt)+"240p.m4s"))
+	keep = append(keep, put(engine.MediaContainer, engine.Key{ID: id, Generation: 1, Step: workflow.StepEncode, Index: 1}.BlobPrefix(running.Run.Attempt)+"240p.m4s"))
 	audio := claim(workflow.StepAudio, 0)
-	part := put(video.MediaContainer, audio.Run.Key.BlobPrefix(audio.Run.Attempt)+"00000.m4s")
+	part := put(engine.MediaContainer, audio.Run.Key.BlobPrefix(audio.Run.Attempt)+"00000.m4s")
 	if err := audio.Commit(t.Context(), videostore.Commit{Output: video.AudioPart{Blob: part}}); err != nil {
 		t.Fatal(err)
 	}
 	keep = append(keep, part)
-	put(video.MediaContainer, engine.Key{ID: id, Generation: 1, Step: workflow.StepEncode, Index: 0}.BlobPrefix("loser")+"240p.m4s")
-	put(video.MediaContainer, engine.Prefix(engine.NewID())+"x") // of a video that was purged
-	put(video.MediaContainer, "not-a-video/x")
-	put(video.SourcesContainer, video.PartsPrefix(id)+epoch+"/00000")
+	put(engine.MediaContainer, engine.Key{ID: id, Generation: 1, Step: workflow.StepEncode, Index: 0}.BlobPrefix("loser")+"240p.m4s")
+	put(engine.MediaContainer, engine.Prefix(engine.NewID())+"x") // of a video that was purged
+	put(engine.MediaContainer, "not-a-video/x")
+	put(engine.SourcesContainer, sourceparts.PrefixOfAll(id)+epoch+"/00000")
 
 	for _, grace := range []time.Duration{time.Hour, 0} {
-		j := upkeep.Janitor{Videos: b.videos, Blobs: b.blobs, Grace: grace, Log: slog.New(slog.DiscardHandler)}
+		j := upkeep.Janitor[video.Video, video.Plan]{Store: b.videos.Store, Blobs: b.blobs, Grace: grace, Log: slog.New(slog.DiscardHandler)}
 		if _, err := j.Pass(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		var left []string
-		for blob, err := range b.blobs.List(t.Context(), video.MediaContainer, "") {
+		for blob, err := range b.blobs.List(t.Context(), engine.MediaContainer, "") {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -371,7 +372,7 @@ func TestJanitorKeepsWhatRowsName(t *testing.T) {
 			t.Errorf("blobs left (-want +got):\n%s", diff)
 		}
 	}
-	if _, err := b.blobs.Head(t.Context(), video.SourcesContainer, video.PartsPrefix(id)+epoch+"/00000"); err != nil {
+	if _, err := b.blobs.Head(t.Context(), engine.SourcesContainer, sourceparts.PrefixOfAll(id)+epoch+"/00000"); err != nil {
 		t.Errorf("a part of the upload: %v", err)
 	}
 }
@@ -681,19 +682,19 @@ func TestJanitorKeepsClips(t *testing.T) {
 	id := b.ready(t)
 	put := func(key engine.Key, attempt, name string) string {
 		name = key.BlobPrefix(attempt) + name
-		if _, err := b.blobs.Put(t.Context(), video.MediaContainer, name, []byte("x"), blobstore.Options{}); err != nil {
+		if _, err := b.blobs.Put(t.Context(), engine.MediaContainer, name, []byte("x"), blobstore.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		return name
 	}
 	sweep := func(want ...string) {
 		t.Helper()
-		j := upkeep.Janitor{Videos: b.videos, Blobs: b.blobs, Log: slog.New(slog.DiscardHandler)}
+		j := upkeep.Janitor[video.Video, video.Plan]{Store: b.videos.Store, Blobs: b.blobs, Log: slog.New(slog.DiscardHandler)}
 		if _, err := j.Pass(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		var left []string
-		for blob, err := range b.blobs.List(t.Context(), video.MediaContainer, "") {
+		for blob, err := range b.blobs.List(t.Context(), engine.MediaContainer, "") {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -705,7 +706,7 @@ func TestJanitorKeepsClips(t *testing.T) {
 		}
 	}
 	segments := b.whole(t, id, 1) + "segments"
-	if _, err := b.blobs.Put(t.Context(), video.MediaContainer, segments, []byte("x"), blobstore.Options{}); err != nil {
+	if _, err := b.blobs.Put(t.Context(), engine.MediaContainer, segments, []byte("x"), blobstore.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	done, running := b.ask(t, id, 1), b.ask(t, id, 2)

@@ -1,4 +1,4 @@
-package pipeline_test
+package runner_test
 
 import (
 	"bufio"
@@ -11,8 +11,7 @@ import (
 	"testing"
 
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
-	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
+	"github.com/cutroom/cutroom/shared/engine/runner"
 )
 
 // scratchParent makes the test binary a worker that holds a scratch directory
@@ -22,10 +21,9 @@ const scratchParent = "CUTROOM_TEST_SCRATCH_PARENT"
 func TestMain(m *testing.M) {
 	parent := os.Getenv(scratchParent)
 	if parent == "" {
-		workflow.Declaration.Steps = append(workflow.Declaration.Steps, merged...)
 		azuritetest.Main(m)
 	}
-	s, err := pipeline.MakeScratch(parent)
+	s, err := runner.MakeScratch(parent)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -80,11 +78,11 @@ func mustBeThere(t *testing.T, dir string, want bool) {
 func TestScratchOfAKilledWorkerIsRemoved(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()
-	own, err := pipeline.MakeScratch(parent)
+	own, err := runner.MakeScratch(parent)
 	if err != nil {
 		t.Fatal(err)
 	}
-	twin, err := pipeline.MakeScratch(parent)
+	twin, err := runner.MakeScratch(parent)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +122,7 @@ func TestScratchWhileOthersSweep(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 50 {
-				s, err := pipeline.MakeScratch(parent)
+				s, err := runner.MakeScratch(parent)
 				if err != nil {
 					t.Error(err)
 					return
@@ -148,7 +146,7 @@ func TestScratchWhileOthersSweep(t *testing.T) {
 // is safe from sweeps again.
 func TestScratchThatACleanerTookIsMadeAgain(t *testing.T) {
 	t.Parallel()
-	s, err := pipeline.MakeScratch(t.TempDir())
+	s, err := runner.MakeScratch(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

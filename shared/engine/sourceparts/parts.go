@@ -3,11 +3,11 @@
 // it exists (paper row Q12), parts come in any order and from any device (Q14), and work
 // can begin on those that are there. They are never assembled: when the last has come, a
 // manifest names the version of each, and the manifest's ETag is the version of the
-// source (video.Video.SourceETag).
+// source (engine.Meta.SourceETag).
 //
 // A part is written once. Clients create it with a key that cannot overwrite, the web
 // role with If-None-Match, and nothing deletes a part of the right length but the purge
-// of its video. So a part that is held never changes.
+// of its subject. So a part that is held never changes.
 //
 // Next: webrole/internal/upload, which takes parts, and workerrole/internal/pipeline,
 // which reads them.
@@ -26,7 +26,6 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/video"
 )
 
 // PartBytes is the length of the parts of new uploads, but for the last: 4 MiB. Work
@@ -76,10 +75,14 @@ func (l Layout) Range(n int) blobstore.Range {
 // At is the part that has the byte at offset.
 func (l Layout) At(offset int64) int { return int(offset / l.PartBytes) }
 
-// Prefix is the start of the names, in video.SourcesContainer, of all blobs of one epoch.
-func Prefix(id engine.ID, epoch string) string { return video.PartsPrefix(id) + epoch + "/" }
+// Prefix is the start of the names, in engine.SourcesContainer, of all blobs of one epoch.
+func Prefix(id engine.ID, epoch string) string { return PrefixOfAll(id) + epoch + "/" }
 
-// Name is the name of part n in video.SourcesContainer.
+// PrefixOfAll is the start of the names, in engine.SourcesContainer, of the parts of all uploads
+// of a subject.
+func PrefixOfAll(id engine.ID) string { return engine.Prefix(id) + "parts/" }
+
+// Name is the name of part n in engine.SourcesContainer.
 func Name(id engine.ID, l Layout, n int) string {
 	return Prefix(id, l.Epoch) + fmt.Sprintf("%05d", n)
 }
@@ -100,7 +103,7 @@ func Held(ctx context.Context, blobs *blobstore.Store, id engine.ID, l Layout) (
 		return nil, fmt.Errorf("list parts of %s: %w", id, err)
 	}
 	start := Prefix(id, l.Epoch)
-	for info, err := range blobs.List(ctx, video.SourcesContainer, start) {
+	for info, err := range blobs.List(ctx, engine.SourcesContainer, start) {
 		if err != nil {
 			return nil, fmt.Errorf("list parts of %s: %w", id, err)
 		}
@@ -108,7 +111,7 @@ func Held(ctx context.Context, blobs *blobstore.Store, id engine.ID, l Layout) (
 		switch {
 		case err != nil || n < 0 || n >= l.Count() || Name(id, l, n) != info.Name: // the manifest
 		case info.Size != l.Range(n).Length:
-			_, err := blobs.Delete(ctx, video.SourcesContainer, info.Name, info.ETag)
+			_, err := blobs.Delete(ctx, engine.SourcesContainer, info.Name, info.ETag)
 			if err != nil && !errors.Is(err, blobstore.ErrChanged) {
 				return nil, fmt.Errorf("remove a part of %s that has a wrong length: %w", id, err)
 			}
@@ -154,7 +157,7 @@ type Manifest struct {
 	Parts []Part `json:"parts"` // all, ascending
 }
 
-// ManifestName is the name of the manifest in video.SourcesContainer.
+// ManifestName is the name of the manifest in engine.SourcesContainer.
 func ManifestName(id engine.ID, epoch string) string { return Prefix(id, epoch) + manifestName }
 
 // Check returns ErrManifest when parts are missing or have not the length of their place.
@@ -185,12 +188,12 @@ func PutManifest(ctx context.Context, blobs *blobstore.Store, id engine.ID, m Ma
 	if err != nil {
 		return "", fmt.Errorf("write %s: %w", name, err)
 	}
-	etag, err = blobs.Put(ctx, video.SourcesContainer, name, content,
+	etag, err = blobs.Put(ctx, engine.SourcesContainer, name, content,
 		blobstore.Options{ContentType: "application/json", IfNoneMatch: true})
 	if !errors.Is(err, blobstore.ErrExists) {
 		return etag, err
 	}
-	there, info, failed := blobs.GetVersion(ctx, video.SourcesContainer, name, "")
+	there, info, failed := blobs.GetVersion(ctx, engine.SourcesContainer, name, "")
 	if failed != nil {
 		return "", failed
 	}
@@ -203,7 +206,7 @@ func PutManifest(ctx context.Context, blobs *blobstore.Store, id engine.ID, m Ma
 // ReadManifest reads one version of a manifest by its name. blobstore.ErrChanged when
 // another version is there, blobstore.ErrNotFound, ErrManifest.
 func ReadManifest(ctx context.Context, blobs *blobstore.Store, name, etag string) (Manifest, error) {
-	content, _, err := blobs.GetVersion(ctx, video.SourcesContainer, name, etag)
+	content, _, err := blobs.GetVersion(ctx, engine.SourcesContainer, name, etag)
 	if err != nil {
 		return Manifest{}, err
 	}
@@ -230,17 +233,17 @@ type Source struct {
 // Pinned returns a source of which the version of each part is known. Every request names
 // it (If-Match), because the holder of the account's key can replace a blob after its
 // content was verified: blobstore.ErrChanged.
-func Pinned(blobs *blobstore.Store, l Layout, version func(part int) video.Blob) Source {
+func Pinned(blobs *blobstore.Store, l Layout, version func(part int) engine.Blob) Source {
 	return Source{Layout: l, Open: func(ctx context.Context, part int, want blobstore.Range) (io.ReadCloser, error) {
 		pinned := version(part)
-		body, _, err := blobs.Open(ctx, video.SourcesContainer, pinned.Name, want, pinned.ETag)
+		body, _, err := blobs.Open(ctx, engine.SourcesContainer, pinned.Name, want, pinned.ETag)
 		return body, err
 	}}
 }
 
 // Committed reads the manifest of a complete upload, in the version that was verified. When
 // that is gone it returns a *engine.Failure, source_changed.
-func Committed(ctx context.Context, blobs *blobstore.Store, v video.Video) (Manifest, error) {
+func Committed(ctx context.Context, blobs *blobstore.Store, v engine.Meta) (Manifest, error) {
 	layout, _ := LayoutOf(v.Upload)
 	manifest, err := ReadManifest(ctx, blobs, ManifestName(v.ID, layout.Epoch), v.SourceETag)
 	if err != nil {
@@ -254,9 +257,9 @@ func Committed(ctx context.Context, blobs *blobstore.Store, v video.Video) (Mani
 func Changed(err error) error {
 	switch {
 	case errors.Is(err, blobstore.ErrChanged):
-		return engine.Fail(video.SourceChanged, "The uploaded file was replaced after it had been accepted. Upload it as a new video.")
+		return engine.Fail(engine.SourceChanged, "The uploaded file was replaced after it had been accepted. Upload it anew.")
 	case errors.Is(err, blobstore.ErrNotFound):
-		return engine.Fail(video.SourceChanged, "The uploaded file, or a part of it, was removed after it had been accepted. Upload it as a new video.")
+		return engine.Fail(engine.SourceChanged, "The uploaded file, or a part of it, was removed after it had been accepted. Upload it anew.")
 	}
 	return err
 }

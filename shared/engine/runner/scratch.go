@@ -1,4 +1,4 @@
-package pipeline
+package runner
 
 import (
 	"crypto/rand"
@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
+	"github.com/cutroom/cutroom/shared/azq"
 )
 
 // A scratch directory has a random name. Its owner holds a lock on it, which the kernel
@@ -176,12 +176,20 @@ func CheckFreeSpace(dir string, need int64) error {
 }
 
 // CheckFreeSpace asks for bytes on top of what must stay free in any case.
-func (w *Work) CheckFreeSpace(bytes int64) error { return CheckFreeSpace(w.Dir, w.room+bytes) }
+func (w *Work[V, P]) CheckFreeSpace(bytes int64) error { return CheckFreeSpace(w.Dir, w.room+bytes) }
 
-// diskTrouble says that an error of a local file is not the item's doing. nil stays nil.
+// diskError says that an error of a local file is not the item's doing.
+type diskError struct{ error }
+
+func (e diskError) Unwrap() error { return e.error }
+
+// Dependency is what package azq asks for.
+func (diskError) Dependency() string { return azq.Disk }
+
+// diskTrouble makes a diskError of an error; nil stays nil.
 func diskTrouble(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &ffmpeg.DependencyError{Kind: ffmpeg.DiskDependency, Err: fmt.Errorf("%s: %w", doing, err)}
+	return diskError{fmt.Errorf("%s: %w", doing, err)}
 }

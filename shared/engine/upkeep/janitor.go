@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -15,30 +14,30 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/sourceparts"
-	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workflow"
+	"github.com/cutroom/cutroom/shared/engine/sourceparts"
 )
 
 // Janitor removes blobs that no row names: the output of attempts that were killed or
 // superseded, of replaced generations, and of workers that wrote after a purge. It also
-// removes the rows of replaced generations and of clips whose time is over. It lists
+// removes the rows of replaced generations and of requests whose time is over. It lists
 // whole containers, so it runs seldom.
-type Janitor struct {
-	Videos *videostore.Store
-	Blobs  *blobstore.Store
+type Janitor[V, P any] struct {
+	Store *engine.Store[V, P]
+	Blobs *blobstore.Store
 	// Grace: blobs that are younger stay, because their attempt may not have committed.
 	Grace time.Duration
-	// ClipLife is how long a clip is kept after it was made. 0: for ever.
-	ClipLife time.Duration
-	Log      *slog.Logger
+	// RequestLife is how long that is kept which expires, after it was made. 0: for ever.
+	RequestLife time.Duration
+	// Named, if set, returns how the names of blobs begin that the product's own rows name, of a
+	// generation that is needed.
+	Named func(view engine.View[V, P], generation int) ([]string, error)
+	Log   *slog.Logger
 }
 
-// Pass removes blobs, one container after the other. It counts the videos with blobs in each.
-func (j *Janitor) Pass(ctx context.Context) (items int, _ error) {
+// Pass removes blobs, one container after the other. It counts the subjects with blobs in each.
+func (j *Janitor[V, P]) Pass(ctx context.Context) (items int, _ error) {
 	var failed []error
-	for _, container := range []string{video.MediaContainer, video.SourcesContainer, azq.ClaimsContainer} {
+	for _, container := range []string{engine.MediaContainer, engine.SourcesContainer, azq.ClaimsContainer} {
 		if err := j.clear(ctx, container, &items, &failed); err != nil {
 			return items, errors.Join(firstErrors(failed), err)
 		}
@@ -47,9 +46,9 @@ func (j *Janitor) Pass(ctx context.Context) (items int, _ error) {
 }
 
 // clear removes blobs of a container that are old enough and that no row names. Names begin
-// with the owner, a video's id, and are listed in order, so rows are read once for each. After
+// with the owner, a subject's id, and are listed in order, so rows are read once for each. After
 // an error all further blobs of this owner stay.
-func (j *Janitor) clear(ctx context.Context, container string, items *int, failed *[]error) error {
+func (j *Janitor[V, P]) clear(ctx context.Context, container string, items *int, failed *[]error) error {
 	owner, removed := "", 0
 	defer func() {
 		if removed > 0 {
@@ -79,7 +78,7 @@ func (j *Janitor) clear(ctx context.Context, container string, items *int, faile
 		}
 		switch {
 		case errors.Is(err, tablestore.ErrUnreadable):
-			j.Log.Error("keep all blobs of a video that cannot be read", "video", owner, "error", err)
+			j.Log.Error("keep all blobs of a subject that cannot be read", "subject", owner, "error", err)
 		case err != nil:
 			*failed = append(*failed, fmt.Errorf("clear up after %s: %w", owner, err))
 		}
@@ -87,7 +86,7 @@ func (j *Janitor) clear(ctx context.Context, container string, items *int, faile
 	return nil
 }
 
-// prefixes are how the names of blobs begin that the rows of one video name: of attempts
+// prefixes are how the names of blobs begin that the rows of one subject name: of attempts
 // that run or are committed, of previews, of claim checks under way, and of an upload's parts.
 type prefixes []string
 
@@ -95,14 +94,14 @@ func (p prefixes) have(name string) bool {
 	return slices.ContainsFunc(p, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// named returns what the rows of a video name, not nil. It removes rows whose time is over,
+// named returns what the rows of a subject name, not nil. It removes rows whose time is over,
 // before their blobs: a crash in between leaves blobs without a row, which the next pass finds.
-func (j *Janitor) named(ctx context.Context, owner string) (prefixes, error) {
+func (j *Janitor[V, P]) named(ctx context.Context, owner string) (prefixes, error) {
 	id, err := engine.ParseID(owner)
 	if err != nil {
-		return prefixes{}, nil // no video has this id
+		return prefixes{}, nil // no subject has this id
 	}
-	view, err := j.Videos.ViewWithRequests(ctx, id, true)
+	view, err := j.Store.ViewWithRequests(ctx, id, true)
 	if errors.Is(err, engine.ErrNotFound) {
 		return prefixes{}, nil
 	}
@@ -110,20 +109,20 @@ func (j *Janitor) named(ctx context.Context, owner string) (prefixes, error) {
 		return nil, err
 	}
 	kept := prefixes{}
-	if l, inParts := sourceparts.LayoutOf(view.Subject.Upload); inParts {
+	if l, inParts := sourceparts.LayoutOf(view.Meta().Upload); inParts {
 		kept = append(kept, sourceparts.Prefix(id, l.Epoch))
 	}
-	if !view.Subject.State.Terminal() {
+	if !view.Meta().State.Terminal() {
 		// A message may name a claim check, whose name begins with its item's id:
-		// <video>.<row key>.
+		// <subject>.<row key>.
 		kept = append(kept, engine.Prefix(id)+string(id)+".")
 	}
 	over := j.over(view)
 	for _, s := range view.Runs {
 		onRequest := s.Key.OnRequest()
 		if onRequest && j.expired(s) {
-			switch err := j.Videos.DropRequest(ctx, s); {
-			case err == nil, errors.Is(err, videostore.ErrNoClip), errors.Is(err, videostore.ErrNoCaptions):
+			switch err := j.Store.DropRequest(ctx, s); {
+			case err == nil, errors.Is(err, engine.ErrNoRun):
 				continue
 			case !errors.Is(err, engine.ErrChanged):
 				return nil, err
@@ -135,29 +134,27 @@ func (j *Janitor) named(ctx context.Context, owner string) (prefixes, error) {
 	}
 	for generation, over := range over {
 		if !over {
-			previews, err := videostore.Previewed(view, generation)
-			if err != nil {
-				return nil, err
-			}
-			for _, p := range previews {
-				for _, r := range p.Pictures.Renditions {
-					kept = append(kept, path.Dir(r.Blob)+"/") // with its sound
+			if j.Named != nil {
+				names, err := j.Named(view, generation)
+				if err != nil {
+					return nil, err
 				}
+				kept = append(kept, names...)
 			}
 			continue
 		}
-		if err := j.Videos.DropGeneration(ctx, id, generation); err != nil {
+		if err := j.Store.DropGeneration(ctx, id, generation); err != nil {
 			return nil, err
 		}
-		j.Log.Info("removed rows of a replaced generation", "video", id, "generation", generation)
+		j.Log.Info("removed rows of a replaced generation", "subject", id, "generation", generation)
 	}
 	return kept, nil
 }
 
 // over says of every generation that has rows whether they may go: no viewer still watches it.
-func (j *Janitor) over(view videostore.View) map[int]bool {
+func (j *Janitor[V, P]) over(view engine.View[V, P]) map[int]bool {
 	over := map[int]bool{}
-	replaced := time.Since(view.Subject.ReadyAt) >= j.Grace
+	replaced := time.Since(view.Meta().ReadyAt) >= j.Grace
 	for generation := range view.Plans {
 		over[generation] = replaced && !view.Keeps(generation)
 	}
@@ -169,10 +166,10 @@ func (j *Janitor) over(view videostore.View) map[int]bool {
 	return over
 }
 
-// expired reports whether a clip ended, made or failed, longer than ClipLife ago.
-func (j *Janitor) expired(s engine.Run) bool {
-	step := workflow.Declaration.StepOf(s.Key)
-	return j.ClipLife > 0 && step.Expires && s.Ended(step) && time.Since(s.FinishedAt) >= j.ClipLife
+// expired reports whether a run on request ended, made or failed, longer than RequestLife ago.
+func (j *Janitor[V, P]) expired(s engine.Run) bool {
+	step := j.Store.StepOf(s.Key)
+	return j.RequestLife > 0 && step.Expires && s.Ended(step) && time.Since(s.FinishedAt) >= j.RequestLife
 }
 
 // ofStep is what came with a request, and what the attempt wrote that runs or is committed:

@@ -14,60 +14,57 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/sourceparts"
-	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workers"
-	"github.com/cutroom/cutroom/shared/workflow"
+	"github.com/cutroom/cutroom/shared/engine/sourceparts"
+	"github.com/cutroom/cutroom/shared/engine/workers"
 )
 
 // Reconciler sends messages that are missing (paper rows Q3 and Q7). A process may die
 // between writing a promise and sending it, and a message may be lost or cleared. The
-// reconciler finds such videos by their marks and sends again.
+// reconciler finds such subjects by their marks and sends again.
 //
-// Between passes it keeps in memory which videos were healthy; a new leader starts over.
+// Between passes it keeps in memory which subjects were healthy; a new leader starts over.
 // Not safe for concurrent use.
-type Reconciler struct {
-	Videos *videostore.Store
-	Blobs  *blobstore.Store
-	Queue  func(ctx context.Context, name string) (QueueState, error)
+type Reconciler[V, P any] struct {
+	Store *engine.Store[V, P]
+	Blobs *blobstore.Store
+	Queue func(ctx context.Context, name string) (QueueState, error)
 	// Workers lists the living workers with the steps they run.
 	Workers func(ctx context.Context) ([]workers.Worker, error)
 	// Grace: a promise that is younger is not checked.
 	Grace time.Duration
 	// OrphanAfter: while its queue has messages, a step that was silent for less is not lost.
 	OrphanAfter time.Duration
-	// CreateTimeout is longer than a request takes: an older announcement has its video or never will.
+	// CreateTimeout is longer than a request takes: an older announcement has its subject or never will.
 	CreateTimeout time.Duration
-	// AbandonAfter is how long an upload may take before its video is deleted.
+	// AbandonAfter is how long an upload may take before its subject is deleted.
 	AbandonAfter time.Duration
 	// KeyLife is how long a key that was given for an upload writes.
 	KeyLife time.Duration
 	// SweepAfter is how long after a purge the mark is kept: late workers may insert rows.
 	SweepAfter time.Duration
-	// Passed, if set, is told at the end of each pass how many videos had a promise that should
+	// Passed, if set, is told at the end of each pass how many subjects had a promise that should
 	// have been sent by then, and how many lost messages were sent again.
 	Passed func(unsent, resent int)
 	Log    *slog.Logger
 
-	looks map[engine.ID]nextCheck // videos that were found healthy in the latest pass, or before
+	looks map[engine.ID]nextCheck // subjects that were found healthy in the latest pass, or before
 }
 
-// nextCheck says when a healthy video is to be checked again, unless its mark changes.
+// nextCheck says when a healthy subject is to be checked again, unless its mark changes.
 type nextCheck struct {
 	etag string
 	due  time.Time
 }
 
-// Pass checks the marked videos that are due.
-func (r *Reconciler) Pass(ctx context.Context) (items int, _ error) {
-	now := &pass{r: r}
+// Pass checks the marked subjects that are due.
+func (r *Reconciler[V, P]) Pass(ctx context.Context) (items int, _ error) {
+	now := &pass[V, P]{r: r}
 	if r.Passed != nil {
 		defer func() { r.Passed(now.unsent, now.resent) }()
 	}
 	looks := map[engine.ID]nextCheck{}
 	var failed []error
-	for mark, err := range r.Videos.Inflight(ctx) {
+	for mark, err := range r.Store.Inflight(ctx) {
 		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return items, errors.Join(firstErrors(failed), err)
 		}
@@ -81,7 +78,7 @@ func (r *Reconciler) Pass(ctx context.Context) (items int, _ error) {
 		items++
 		healthy, err := r.check(ctx, mark, now)
 		if errors.Is(err, tablestore.ErrUnreadable) {
-			r.Log.Error("leave a video that cannot be read", "video", mark.ID, "error", err)
+			r.Log.Error("leave a subject that cannot be read", "subject", mark.ID, "error", err)
 			healthy, err = true, nil // checking it in every pass would not help
 		}
 		if err != nil {
@@ -96,23 +93,23 @@ func (r *Reconciler) Pass(ctx context.Context) (items int, _ error) {
 }
 
 // awaits reports whether nothing is promised, because the upload is waited for.
-func (r *Reconciler) awaits(mark engine.Inflight) bool {
+func (r *Reconciler[V, P]) awaits(mark engine.Inflight) bool {
 	return mark.Awaits && time.Since(mark.Since) < r.AbandonAfter
 }
 
-// due reports whether a mark is old enough for its video to be checked. The mark alone
+// due reports whether a mark is old enough for its subject to be checked. The mark alone
 // decides, so it costs no request.
-func (r *Reconciler) due(mark engine.Inflight) bool {
+func (r *Reconciler[V, P]) due(mark engine.Inflight) bool {
 	age := time.Since(mark.Since)
 	unborn := r.awaits(mark) && age < r.CreateTimeout // nothing to check but what a request may have reserved
 	late := mark.Erased && age < min(r.KeyLife, r.SweepAfter)
 	return age >= r.Grace && !unborn && !late
 }
 
-// pause is how long a healthy video is not checked. Most messages are lost when they are
-// promised, so young marks are checked in every pass and old ones seldom. A video that was
+// pause is how long a healthy subject is not checked. Most messages are lost when they are
+// promised, so young marks are checked in every pass and old ones seldom. A subject that was
 // purged is checked twice: when its keys have ended, and when no worker can be late.
-func (r *Reconciler) pause(mark engine.Inflight) time.Duration {
+func (r *Reconciler[V, P]) pause(mark engine.Inflight) time.Duration {
 	age := time.Since(mark.Since)
 	switch {
 	case mark.Erased:
@@ -123,9 +120,9 @@ func (r *Reconciler) pause(mark engine.Inflight) time.Duration {
 	return min(age/4, 5*time.Minute)
 }
 
-// check checks one video and reports whether there was nothing to do.
-func (r *Reconciler) check(ctx context.Context, mark engine.Inflight, now *pass) (healthy bool, _ error) {
-	view, err := r.Videos.ViewWithRequests(ctx, mark.ID, false)
+// check checks one subject and reports whether there was nothing to do.
+func (r *Reconciler[V, P]) check(ctx context.Context, mark engine.Inflight, now *pass[V, P]) (healthy bool, _ error) {
+	view, err := r.Store.ViewWithRequests(ctx, mark.ID, false)
 	if errors.Is(err, engine.ErrNotFound) {
 		return r.sweep(ctx, mark)
 	}
@@ -134,40 +131,40 @@ func (r *Reconciler) check(ctx context.Context, mark engine.Inflight, now *pass)
 	}
 	if view.Promised {
 		now.unsent++
-		r.Log.Info("send what the outbox promised", "video", mark.ID)
-		return false, r.Videos.Flush(ctx, mark.ID)
+		r.Log.Info("send what the outbox promised", "subject", mark.ID)
+		return false, r.Store.Flush(ctx, mark.ID)
 	}
 	missing := view.OpenOptional()
-	switch state := view.Subject.State; {
-	case state == engine.Cancelled && view.Subject.Upload != nil && view.Subject.UploadedAt.IsZero() && mark.Indexed.Equal(view.Subject.UpdatedAt) && len(missing) == 0:
+	switch state := view.Meta().State; {
+	case state == engine.Cancelled && view.Meta().Upload != nil && view.Meta().UploadedAt.IsZero() && mark.Indexed.Equal(view.Meta().UpdatedAt) && len(missing) == 0:
 		// It keeps its mark: parts and what was made early must go some day.
 		if time.Since(mark.Since) < r.AbandonAfter {
 			return true, nil
 		}
-		r.Log.Info("remove cancelled upload", "video", mark.ID)
-		_, err := r.Videos.Delete(ctx, mark.ID, view.ETag)
+		r.Log.Info("remove cancelled upload", "subject", mark.ID)
+		_, err := r.Store.Delete(ctx, mark.ID, view.ETag)
 		return false, err
 	case state.Terminal():
-		indexed := mark.Indexed.Equal(view.Subject.UpdatedAt)
-		if !indexed && !mark.GaveUp(workflow.Declaration.Only(engine.OnChange).Name, view.Subject.Meta) {
-			missing = append(missing, workflow.Declaration.FollowMessage())
+		indexed := mark.Indexed.Equal(view.Meta().UpdatedAt)
+		if !indexed && !mark.GaveUp(r.Store.Only(engine.OnChange).Name, view.Meta()) {
+			missing = append(missing, r.Store.FollowMessage())
 		}
 		if indexed && len(missing) == 0 {
 			return r.settle(ctx, mark, view)
 		}
 	case state == engine.AwaitingUpload:
 		if time.Since(mark.Since) >= r.AbandonAfter {
-			r.Log.Info("remove abandoned upload", "video", mark.ID)
-			_, err := r.Videos.Delete(ctx, mark.ID, view.ETag)
+			r.Log.Info("remove abandoned upload", "subject", mark.ID)
+			_, err := r.Store.Delete(ctx, mark.ID, view.ETag)
 			return false, err
 		}
-		if err := r.tidy(ctx, view.Subject); err != nil {
+		if err := r.tidy(ctx, view.Meta()); err != nil {
 			return false, err
 		}
 	case state == engine.Deleting:
 		missing = nil
-		if !mark.GaveUp(workflow.Declaration.Only(engine.OnDelete).Name, view.Subject.Meta) {
-			missing = append(missing, workflow.Declaration.RemoveMessage())
+		if !mark.GaveUp(r.Store.Only(engine.OnDelete).Name, view.Meta()) {
+			missing = append(missing, r.Store.RemoveMessage())
 		}
 	default:
 		missing = append(view.Missing(), missing...)
@@ -177,83 +174,83 @@ func (r *Reconciler) check(ctx context.Context, mark engine.Inflight, now *pass)
 	return err == nil && resent == 0, err
 }
 
-// sweep removes the mark of a video that is gone. A worker that claimed a step in the
+// sweep removes the mark of a subject that is gone. A worker that claimed a step in the
 // moment of the purge may have left a row, and one that counted, or a request that died
-// before it announced its video, a reservation.
-func (r *Reconciler) sweep(ctx context.Context, mark engine.Inflight) (healthy bool, _ error) {
-	if err := r.Videos.CountOwned(ctx, mark.ID); err != nil {
+// before it announced its subject, a reservation.
+func (r *Reconciler[V, P]) sweep(ctx context.Context, mark engine.Inflight) (healthy bool, _ error) {
+	if err := r.Store.CountOwned(ctx, mark.ID); err != nil {
 		return false, err
 	}
-	if err := r.Blobs.DeletePrefix(ctx, video.SourcesContainer, engine.Prefix(mark.ID)); err != nil {
+	if err := r.Blobs.DeletePrefix(ctx, engine.SourcesContainer, engine.Prefix(mark.ID)); err != nil {
 		return false, err // what its keys wrote after the purge
 	}
 	if time.Since(mark.Since) < r.SweepAfter {
 		return true, nil
 	}
-	removed, err := r.Videos.Sweep(ctx, mark.ID)
+	removed, err := r.Store.Sweep(ctx, mark.ID)
 	if err != nil {
 		return false, err
 	}
 	if removed > 0 {
-		r.Log.Info("removed rows that were left of a purged video", "video", mark.ID, "count", removed)
+		r.Log.Info("removed rows that were left of a purged subject", "subject", mark.ID, "count", removed)
 		return false, nil // the next pass makes sure that none is left
 	}
-	return false, r.Videos.ClearInflight(ctx, mark)
+	return false, r.Store.ClearInflight(ctx, mark)
 }
 
-// settle removes the mark of a video of which all is done. When uploads of it were given
+// settle removes the mark of a subject of which all is done. When uploads of it were given
 // up, their keys must have ended before.
-func (r *Reconciler) settle(ctx context.Context, mark engine.Inflight, view videostore.View) (healthy bool, _ error) {
-	if view.Subject.GivenUp > 0 && !view.Subject.UploadedAt.IsZero() {
-		if time.Since(view.Subject.UploadedAt) < r.KeyLife {
+func (r *Reconciler[V, P]) settle(ctx context.Context, mark engine.Inflight, view engine.View[V, P]) (healthy bool, _ error) {
+	if view.Meta().GivenUp > 0 && !view.Meta().UploadedAt.IsZero() {
+		if time.Since(view.Meta().UploadedAt) < r.KeyLife {
 			return true, nil
 		}
-		if err := r.tidy(ctx, view.Subject); err != nil {
+		if err := r.tidy(ctx, view.Meta()); err != nil {
 			return false, err
 		}
 	}
-	return false, r.Videos.ClearInflight(ctx, mark)
+	return false, r.Store.ClearInflight(ctx, mark)
 }
 
 // tidy removes what the keys of an upload wrote that no row names: parts of a wrong
 // length, for a key bounds none, and parts of uploads that were given up. Safe to repeat.
-func (r *Reconciler) tidy(ctx context.Context, v video.Video) error {
-	if _, inParts := sourceparts.LayoutOf(v.Upload); !inParts && v.GivenUp == 0 {
+func (r *Reconciler[V, P]) tidy(ctx context.Context, m engine.Meta) error {
+	if _, inParts := sourceparts.LayoutOf(m.Upload); !inParts && m.GivenUp == 0 {
 		return nil // no key was given
 	}
 	var parts []string
-	for info, err := range r.Blobs.List(ctx, video.SourcesContainer, video.PartsPrefix(v.ID)) {
+	for info, err := range r.Blobs.List(ctx, engine.SourcesContainer, sourceparts.PrefixOfAll(m.ID)) {
 		if err != nil {
-			return fmt.Errorf("list parts of %s: %w", v.ID, err)
+			return fmt.Errorf("list parts of %s: %w", m.ID, err)
 		}
 		parts = append(parts, info.Name)
 	}
 	// Read after the list, the row names the newest upload that was listed.
-	now, err := r.Videos.Get(ctx, v.ID)
+	now, err := r.Store.Get(ctx, m.ID)
 	if errors.Is(err, engine.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	l, inParts := sourceparts.LayoutOf(now.Subject.Upload)
+	l, inParts := sourceparts.LayoutOf(now.Meta().Upload)
 	for _, name := range parts {
-		if inParts && strings.HasPrefix(name, sourceparts.Prefix(v.ID, l.Epoch)) {
+		if inParts && strings.HasPrefix(name, sourceparts.Prefix(m.ID, l.Epoch)) {
 			continue
 		}
-		if _, err := r.Blobs.Delete(ctx, video.SourcesContainer, name, ""); err != nil {
-			return fmt.Errorf("remove a part of %s that was given up: %w", v.ID, err)
+		if _, err := r.Blobs.Delete(ctx, engine.SourcesContainer, name, ""); err != nil {
+			return fmt.Errorf("remove a part of %s that was given up: %w", m.ID, err)
 		}
 	}
-	if !inParts || v.State != engine.AwaitingUpload {
+	if !inParts || m.State != engine.AwaitingUpload {
 		return nil // a complete upload has every part, in its right length
 	}
-	_, err = sourceparts.Held(ctx, r.Blobs, v.ID, l)
+	_, err = sourceparts.Held(ctx, r.Blobs, m.ID, l)
 	return err
 }
 
 // resend promises again those intents whose messages are lost, and counts them.
-func (r *Reconciler) resend(ctx context.Context, mark engine.Inflight, view videostore.View, intents []engine.OutboxMessage, now *pass) (int, error) {
+func (r *Reconciler[V, P]) resend(ctx context.Context, mark engine.Inflight, view engine.View[V, P], intents []engine.OutboxMessage, now *pass[V, P]) (int, error) {
 	var lost []engine.OutboxMessage
 	for _, intent := range intents {
 		is, err := r.isLost(ctx, mark, view, intent, now)
@@ -267,11 +264,11 @@ func (r *Reconciler) resend(ctx context.Context, mark engine.Inflight, view vide
 	if len(lost) == 0 {
 		return 0, nil
 	}
-	r.Log.Warn("send lost messages again", "video", view.Subject.ID, "count", len(lost), "first", lost[0].Step)
-	if err := r.Videos.Reopen(ctx, view, lost); err != nil {
+	r.Log.Warn("send lost messages again", "subject", view.Meta().ID, "count", len(lost), "first", lost[0].Step)
+	if err := r.Store.Reopen(ctx, view, lost); err != nil {
 		return 0, err
 	}
-	return len(lost), r.Videos.Resend(ctx, view.Record, lost)
+	return len(lost), r.Store.Resend(ctx, view.Record, lost)
 }
 
 // lostFactor: after this many times OrphanAfter without a sign of life a step is sent
@@ -284,7 +281,7 @@ const lostFactor = 8
 // compared with the step. A queue is roughly first in, first out, so if one of them is
 // much newer than the step's last activity, and ours is not among them, ours is gone. The
 // newest of them is compared, because an item that is snoozed stays at the front for long.
-func (r *Reconciler) isLost(ctx context.Context, mark engine.Inflight, view videostore.View, intent engine.OutboxMessage, now *pass) (bool, error) {
+func (r *Reconciler[V, P]) isLost(ctx context.Context, mark engine.Inflight, view engine.View[V, P], intent engine.OutboxMessage, now *pass[V, P]) (bool, error) {
 	silent := time.Since(lastSign(mark, view, intent))
 	if silent <= r.Grace {
 		return false, nil
@@ -295,7 +292,7 @@ func (r *Reconciler) isLost(ctx context.Context, mark engine.Inflight, view vide
 	}
 	front := time.Time{}
 	for _, p := range q.Front {
-		if intent.Is(view.Subject.ID, p.Item) {
+		if intent.Is(view.Meta().ID, p.Item) {
 			return false, nil
 		}
 		if p.Inserted.After(front) {
@@ -311,12 +308,12 @@ func (r *Reconciler) isLost(ctx context.Context, mark engine.Inflight, view vide
 }
 
 // lastSign is when a step was last written or promised. For one that was never claimed, which
-// has no row, META, the video's other steps and the mark, renewed with every promise, count.
-func lastSign(mark engine.Inflight, view videostore.View, intent engine.OutboxMessage) time.Time {
+// has no row, META, the subject's other steps and the mark, renewed with every promise, count.
+func lastSign[V, P any](mark engine.Inflight, view engine.View[V, P], intent engine.OutboxMessage) time.Time {
 	if s, found := view.RunOf(intent.Key); found {
 		return latest(s.QueuedAt, s.StartedAt, s.FinishedAt, s.WrittenAt)
 	}
-	last := latest(view.Subject.UpdatedAt, mark.Since)
+	last := latest(view.Meta().UpdatedAt, mark.Since)
 	for _, s := range view.Runs {
 		last = latest(last, s.QueuedAt, s.StartedAt, s.FinishedAt, s.WrittenAt)
 	}
@@ -327,8 +324,8 @@ func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Ti
 
 // pass is what a pass counts, and what it knows of queues and workers, each read at most
 // once in freshFor.
-type pass struct {
-	r       *Reconciler
+type pass[V, P any] struct {
+	r       *Reconciler[V, P]
 	unsent  int
 	resent  int
 	since   time.Time
@@ -339,13 +336,13 @@ type pass struct {
 // freshFor bounds how old the knowledge is by which a message counts as lost.
 const freshFor = 10 * time.Second
 
-func (m *pass) refresh() {
+func (m *pass[V, P]) refresh() {
 	if time.Since(m.since) >= freshFor {
 		m.since, m.queues, m.workers = time.Now(), map[string]QueueState{}, nil
 	}
 }
 
-func (m *pass) queue(ctx context.Context, name string) (QueueState, error) {
+func (m *pass[V, P]) queue(ctx context.Context, name string) (QueueState, error) {
 	m.refresh()
 	q, known := m.queues[name]
 	if known {
@@ -362,7 +359,7 @@ func (m *pass) queue(ctx context.Context, name string) (QueueState, error) {
 // busy reports whether the worker that claimed a step is alive and says that it runs it.
 // The worker writes its row of the register also while a step writes nothing, so a chunk
 // that takes an hour is not sent again.
-func (m *pass) busy(ctx context.Context, view videostore.View, intent engine.OutboxMessage) (bool, error) {
+func (m *pass[V, P]) busy(ctx context.Context, view engine.View[V, P], intent engine.OutboxMessage) (bool, error) {
 	step, found := view.RunOf(intent.Key)
 	if !found || step.State != engine.RunRunning || m.r.Workers == nil {
 		return false, nil

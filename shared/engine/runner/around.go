@@ -1,4 +1,4 @@
-package pipeline
+package runner
 
 import (
 	"context"
@@ -10,41 +10,39 @@ import (
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
 
 // countUsage counts requests to storage and processor time. The runtime receives and renews
 // outside of it, so that is added: one receive for each delivery, which is less when a
 // worker receives several messages at once.
-func (r *Runner) countUsage(ctx context.Context, d *delivery, next handler) error {
-	if r.Delivered != nil {
-		r.Delivered(d.job, requestedAt(d.job))
+func (r *Runner[V, P]) countUsage(ctx context.Context, d *delivery[V, P], next handler[V, P]) error {
+	if r.Hooks.Delivered != nil {
+		r.Hooks.Delivered(d.job, requestedAt(d.job))
 	}
 	ctx, requests := azstore.WithCounter(ctx)
-	ctx, runs := ffmpeg.WithRuns(ctx)
-	runs.Moved = d.work.Progress
+	processor := func() time.Duration { return 0 }
+	if r.Hooks.Programs != nil {
+		ctx, processor = r.Hooks.Programs(ctx, d.work.Progress)
+	}
 	d.spent = func() engine.Usage {
 		counts := requests.Counts()
 		counts.Requests[azstore.QueueWrite] += 1 + int(d.job.Renewals())
 		return engine.Usage{
 			Requests: counts.Requests, Sent: counts.Sent, Received: counts.Received,
-			CPU: runs.Usage().CPU.Round(time.Millisecond).Seconds(),
+			CPU: processor().Round(time.Millisecond).Seconds(),
 		}
 	}
 	began := time.Now()
 	err := next(ctx, d)
-	u := runs.Usage()
-	d.work.Log.DebugContext(ctx, "attempt ended", "took", time.Since(began), "runs", u.Runs, "cpu", u.CPU, "memory", u.Memory, "disk", u.Disk)
+	d.work.Log.DebugContext(ctx, "attempt ended", "took", time.Since(began), "cpu", processor())
 	return err
 }
 
 // reportAttempt tells the metrics of an attempt that no row tells of.
-func (r *Runner) reportAttempt(ctx context.Context, d *delivery, next handler) error {
+func (r *Runner[V, P]) reportAttempt(ctx context.Context, d *delivery[V, P], next handler[V, P]) error {
 	begun := time.Now()
 	err := next(ctx, d)
-	if r.Ended == nil {
+	if r.Hooks.Ended == nil {
 		return err
 	}
 	outcome := engine.OutcomeDone
@@ -58,46 +56,43 @@ func (r *Runner) reportAttempt(ctx context.Context, d *delivery, next handler) e
 		outcome = engine.OutcomeRetry
 	}
 	spent := d.spent()
-	r.Ended(d.key.Step, engine.Attempt{Started: begun, Ended: time.Now(), Outcome: outcome, Usage: &spent})
+	r.Hooks.Ended(d.key.Step, engine.Attempt{Started: begun, Ended: time.Now(), Outcome: outcome, Usage: &spent})
 	return err
 }
 
-func (r *Runner) requireSpace(ctx context.Context, d *delivery, next handler) error {
+func (r *Runner[V, P]) requireSpace(ctx context.Context, d *delivery[V, P], next handler[V, P]) error {
 	if err := CheckFreeSpace(r.Scratch, r.FreeSpace); err != nil {
 		return err
 	}
 	return next(ctx, d)
 }
 
-func (r *Runner) makeScratch(ctx context.Context, d *delivery, next handler) (err error) {
-	if d.work.Dir, err = os.MkdirTemp(r.Scratch, d.key.Step+"-"); err != nil {
-		return diskTrouble("make a directory for an attempt", err)
-	}
-	defer func() { _ = os.RemoveAll(d.work.Dir) }()
-	return next(ctx, d)
+func (r *Runner[V, P]) makeScratch(ctx context.Context, d *delivery[V, P], next handler[V, P]) error {
+	return d.work.WithScratch(func() error { return next(ctx, d) })
 }
 
-// niceness is how far the programs of an item step back: as its queue says, and as far as
-// bulk for all work of a channel that sent much while others waited.
-func niceness(v video.Video, job *azq.RawJob) int {
-	if v.Bulk {
-		return workflow.BulkNice
+// before lets the product do something else with a message.
+func (r *Runner[V, P]) before(ctx context.Context, d *delivery[V, P], next handler[V, P]) error {
+	if r.Hooks.Before != nil {
+		if done, err := r.Hooks.Before(ctx, d.work); done || err != nil {
+			return err
+		}
 	}
-	return workflow.Niceness[job.Base]
+	return next(ctx, d)
 }
 
 // blameHost returns the trouble of this host in the place of what a step failed with, if
 // there is any: the item does not pay for it. A step on a sick host may say of a good
-// film that it is corrupt.
-func (r *Runner) blameHost(ctx context.Context, d *delivery, next handler) error {
+// file that it is corrupt.
+func (r *Runner[V, P]) blameHost(ctx context.Context, d *delivery[V, P], next handler[V, P]) error {
 	err := next(ctx, d)
 	_, trouble := azq.AsDependencyError(err)
-	if err == nil || trouble || r.CheckHost == nil || context.Cause(ctx) != nil || errors.Is(err, engine.ErrGone) {
+	if err == nil || trouble || r.Hooks.CheckHost == nil || context.Cause(ctx) != nil || errors.Is(err, engine.ErrGone) {
 		return err
 	}
 	_, sick := os.Stat(d.work.Dir)
 	if sick = diskTrouble("look for the directory of the attempt", sick); sick == nil {
-		sick = r.CheckHost(ctx)
+		sick = r.Hooks.CheckHost(ctx)
 	}
 	if sick != nil {
 		return fmt.Errorf("%w; the step said: %v", sick, err) //nolint:errorlint // it is no evidence
@@ -105,7 +100,7 @@ func (r *Runner) blameHost(ctx context.Context, d *delivery, next handler) error
 	return err
 }
 
-func (r *Runner) watchVideo(ctx context.Context, d *delivery, next handler) error {
+func (r *Runner[V, P]) watchSubject(ctx context.Context, d *delivery[V, P], next handler[V, P]) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	watch := make(chan struct{})
 	go func() {
@@ -134,13 +129,13 @@ func (r *Runner) watchVideo(ctx context.Context, d *delivery, next handler) erro
 
 // judge decides what an error means: for the row of the step, for a step that waits for the
 // rest of its upload, and in the words of the queue for the message.
-func (r *Runner) judge(ctx context.Context, d *delivery, next handler) error {
+func (r *Runner[V, P]) judge(ctx context.Context, d *delivery[V, P], next handler[V, P]) error {
 	err := next(ctx, d)
 	if err != nil && d.claim != nil && !d.ended {
 		err = r.writeEnd(ctx, d, err)
 	}
-	if r.Early != nil && d.claim != nil && growing(d.claim.Subject, d.key) {
-		err = r.Early.Settle(ctx, d.key, d.job.Item.Snoozes, err)
+	if r.Hooks.Early != nil && d.claim != nil && d.claim.Meta().SourceETag == "" && !d.key.OnRequest() {
+		err = r.Hooks.Early.Settle(ctx, d.key, d.job.Item.Snoozes, err)
 	}
 	switch {
 	case errors.Is(err, engine.ErrGone):
@@ -156,7 +151,7 @@ func (r *Runner) judge(ctx context.Context, d *delivery, next handler) error {
 }
 
 // writeEnd writes how an attempt ended that has no commit, and returns its error.
-func (r *Runner) writeEnd(ctx context.Context, d *delivery, err error) error {
+func (r *Runner[V, P]) writeEnd(ctx context.Context, d *delivery[V, P], err error) error {
 	cause := context.Cause(ctx)
 	_, trouble := azq.AsDependencyError(err)
 	fate, _ := azq.FateOf(err)
@@ -181,7 +176,7 @@ func (r *Runner) writeEnd(ctx context.Context, d *delivery, err error) error {
 }
 
 // giveBack writes the end of an attempt into the step row, though ctx may have ended.
-func (r *Runner) giveBack(ctx context.Context, d *delivery, outcome engine.Outcome, cause error) {
+func (r *Runner[V, P]) giveBack(ctx context.Context, d *delivery[V, P], outcome engine.Outcome, cause error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	if err := d.claim.GiveBack(ctx, outcome, cause); err != nil {
@@ -200,16 +195,16 @@ func requestedAt(job *azq.RawJob) time.Time {
 
 // Exhausted records the failure of a step that is not done again before its item becomes
 // poison. Safe to repeat.
-func (r *Runner) Exhausted(ctx context.Context, job *azq.RawJob, cause error) error {
+func (r *Runner[V, P]) Exhausted(ctx context.Context, job *azq.RawJob, cause error) error {
 	key, err := engine.KeyOf(job.Item)
 	if err != nil {
 		return nil // no step can be recorded
 	}
-	if !workflow.Declaration.StepOf(key).HasRows() { // or the reconciler would send the item again
-		return r.Videos.GaveUp(ctx, key.ID, key.Step)
+	if !r.Store.StepOf(key).HasRows() { // or the reconciler would send the item again
+		return r.Store.GaveUp(ctx, key.ID, key.Step)
 	}
-	if r.Early != nil && workflow.Declaration.StepOf(key).Stage != engine.OnRequest {
-		if again, err := r.Early.Exhausted(ctx, key, requestedAt(job)); again && err == nil {
+	if r.Hooks.Early != nil && !key.OnRequest() {
+		if again, err := r.Hooks.Early.Exhausted(ctx, key, requestedAt(job)); again && err == nil {
 			return azq.Unwanted("the step is done again with the complete upload")
 		} else if err != nil {
 			return err
@@ -219,7 +214,7 @@ func (r *Runner) Exhausted(ctx context.Context, job *azq.RawJob, cause error) er
 	if errors.Is(cause, azq.ErrKilled) {
 		reason = fmt.Sprintf("needs more memory than there is: it was killed %d times", job.Item.Kills+1)
 	}
-	return r.Videos.FailStep(ctx, key, &engine.Failure{
+	return r.Store.FailStep(ctx, key, &engine.Failure{
 		Code:   engine.ProcessingFailed,
 		Detail: fmt.Sprintf("the %s step %s; an operator finds the reason in /ops/poison", key.Step, reason),
 	})

@@ -20,7 +20,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
-	"github.com/cutroom/cutroom/shared/workers"
+	"github.com/cutroom/cutroom/shared/engine/workers"
 )
 
 // leaseBlob is the blob in azq.ControlContainer whose lease makes a worker the leader.

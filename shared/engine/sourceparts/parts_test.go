@@ -11,8 +11,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/sourceparts"
-	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/engine/sourceparts"
 )
 
 func TestMain(m *testing.M) { azuritetest.Main(m) }
@@ -20,7 +19,7 @@ func TestMain(m *testing.M) { azuritetest.Main(m) }
 func open(t *testing.T) *blobstore.Store {
 	t.Helper()
 	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), azstore.Names{Containers: []string{video.SourcesContainer}}); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Containers: []string{engine.SourcesContainer}}); err != nil {
 		t.Fatal(err)
 	}
 	return blobstore.New(a)
@@ -29,7 +28,7 @@ func open(t *testing.T) *blobstore.Store {
 // put writes a part, whatever its length.
 func put(ctx context.Context, t *testing.T, blobs *blobstore.Store, name string, content []byte) string {
 	t.Helper()
-	etag, err := blobs.Put(ctx, video.SourcesContainer, name, content, blobstore.Options{IfNoneMatch: true})
+	etag, err := blobs.Put(ctx, engine.SourcesContainer, name, content, blobstore.Options{IfNoneMatch: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +94,7 @@ func TestHeldAndManifest(t *testing.T) {
 	put(ctx, t, blobs, sourceparts.Name(id, l, 1), ten[:9]) // too short
 	put(ctx, t, blobs, sourceparts.Name(id, l, 3), ten)     // behind the end
 	put(ctx, t, blobs, sourceparts.Name(id, sourceparts.Layout{Epoch: "two"}, 1), ten)
-	odd, err := blobs.Head(ctx, video.SourcesContainer, sourceparts.Name(id, l, 1))
+	odd, err := blobs.Head(ctx, engine.SourcesContainer, sourceparts.Name(id, l, 1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,11 +112,11 @@ func TestHeldAndManifest(t *testing.T) {
 	if _, err := sourceparts.PutManifest(ctx, blobs, id, sourceparts.Manifest{Layout: l, Parts: found}); !errors.Is(err, sourceparts.ErrManifest) {
 		t.Errorf("manifest of two of three parts: %v", err)
 	}
-	if _, err := blobs.Head(ctx, video.SourcesContainer, odd.Name); !errors.Is(err, blobstore.ErrNotFound) {
+	if _, err := blobs.Head(ctx, engine.SourcesContainer, odd.Name); !errors.Is(err, blobstore.ErrNotFound) {
 		t.Errorf("the odd part is there still: %v", err)
 	}
 	put(ctx, t, blobs, sourceparts.Name(id, l, 1), ten)
-	if _, err := blobs.Delete(ctx, video.SourcesContainer, odd.Name, odd.ETag); !errors.Is(err, blobstore.ErrChanged) {
+	if _, err := blobs.Delete(ctx, engine.SourcesContainer, odd.Name, odd.ETag); !errors.Is(err, blobstore.ErrChanged) {
 		t.Errorf("remove the odd part when the right one is there: %v", err)
 	}
 	manifest(ctx, t, blobs, id, sourceparts.Manifest{Layout: l, Parts: held()})
