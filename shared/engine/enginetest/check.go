@@ -43,7 +43,7 @@ func Check(d engine.Declaration) error {
 			bad("%q runs more than once, which only a Part and a step AfterReady may: set Count to Once", s.Name)
 		}
 		if s.Stage == engine.Gate && (s.Optional || s.Makes != "") {
-			bad("%q is a gate: the video fails with it, and nothing can be watched before; leave Optional and Makes unset", s.Name)
+			bad("%q is a gate: the subject fails with it, and nothing can be used before; leave Optional and Makes unset", s.Name)
 		}
 		if s.Stage != engine.Gate && (s.Early || s.Withdraws) {
 			bad("%q has Early or Withdraws, which say something of a Gate only: leave them unset", s.Name)

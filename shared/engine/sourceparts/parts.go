@@ -151,7 +151,7 @@ const manifestName = "manifest"
 // layout makes no sense: it was not made by this package.
 var ErrManifest = errors.New("manifest of an upload is not readable")
 
-// Manifest is the source of a video: all parts, each in the version that was checked.
+// Manifest is the source of a subject: all parts, each in the version that was checked.
 type Manifest struct {
 	Layout
 	Parts []Part `json:"parts"` // all, ascending

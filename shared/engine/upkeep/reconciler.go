@@ -357,7 +357,7 @@ func (m *pass[V, P]) queue(ctx context.Context, name string) (QueueState, error)
 }
 
 // busy reports whether the worker that claimed a step is alive and says that it runs it.
-// The worker writes its row of the register also while a step writes nothing, so a chunk
+// The worker writes its row of the register also while a step writes nothing, so a part
 // that takes an hour is not sent again.
 func (m *pass[V, P]) busy(ctx context.Context, view engine.View[V, P], intent engine.OutboxMessage) (bool, error) {
 	step, found := view.RunOf(intent.Key)

@@ -303,7 +303,7 @@ func TestHealthyVideosAreLeftAlone(t *testing.T) {
 		t.Error("the mark was renewed")
 	}
 	fresh := b.rec
-	b.rec = upkeep.Reconciler[video.Video, video.Plan]{Videos: fresh.Store, Queue: fresh.Queue, OrphanAfter: time.Hour, Log: fresh.Log}
+	b.rec = upkeep.Reconciler[video.Video, video.Plan]{Store: fresh.Store, Queue: fresh.Queue, OrphanAfter: time.Hour, Log: fresh.Log}
 	if items() != 1 {
 		t.Error("a new leader starts over")
 	}
