@@ -275,7 +275,7 @@ var namesItself = map[string][]string{
 	"workerrole/main.go":                   {"probe"},    // a blob that shows the same
 	"workerrole/internal/ffmpeg/probe.go":  {"audio"},    // a kind of stream
 	"workerrole/internal/media/audio.go":   {"audio"},    // a kind of track
-	"shared/engine/runner/work.go": {"index"},    // a field of the log
+	"shared/engine/runner/work.go":         {"index"},    // a field of the log
 	"webrole/internal/playback/handler.go": {"captions"}, // a folder of addresses
 }
 
