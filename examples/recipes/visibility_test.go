@@ -23,11 +23,10 @@ func Example_visibility() {
 	// snippet: visibility
 	client := azq.Open(azuritetest.Example(), azq.Options{
 		Queues: []azq.Spec{
-			{Name: "thumbnails", Kinds: []string{"thumbnail"}, Visibility: 9 * time.Second}, // takes one or two
-			{Name: "films", Kinds: []string{"film"}, Visibility: 5 * time.Second},           // takes who knows how long
+			{Name: "thumbnails", Kinds: []string{"thumbnail"}, Visibility: 9 * time.Second}, // take one or two
+			{Name: "films", Kinds: []string{"film"}, Visibility: 5 * time.Second},           // renewed
 		},
-		StallAfter: 3 * time.Second, // without progress the work is stopped
-		Log:        quiet,
+		StallAfter: 3 * time.Second, Log: quiet, // stopped without progress
 	})
 	azq.Handle(client, func(ctx context.Context, job *azq.Job[Film]) error {
 		for range 80 { // frames
