@@ -13,6 +13,7 @@ import (
 	"github.com/cutroom/cutroom/shared/engine/upkeep"
 	"github.com/cutroom/cutroom/shared/testkit/metricstest"
 	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/workerrole/internal/step"
 )
@@ -177,7 +178,12 @@ func TestUpkeepMetrics(t *testing.T) {
 // A step that is declared and not listed is an error at start that says where to list it.
 func TestAStepThatIsNotListedIsNamed(t *testing.T) {
 	t.Parallel()
-	r := &role{cfg: config{Pools: workflow.Pools()}, queues: azq.Open(azuritetest.Account(t), azq.Options{Queues: workflow.Specs}), measured: newMetrics(workflow.Specs), scratch: &runner.Scratch{}}
+	account := azuritetest.Account(t)
+	queues := azq.Open(account, azq.Options{Queues: workflow.Specs})
+	r := &role{
+		cfg: config{Pools: workflow.Pools()}, queues: queues, measured: newMetrics(workflow.Specs), scratch: &runner.Scratch{},
+		Needs: step.Needs{Videos: videostore.New(account, queues)},
+	}
 	if _, err := r.consumer(step.All(r.Needs)); err != nil {
 		t.Fatalf("with all steps: %v", err)
 	}
