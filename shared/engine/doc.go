@@ -22,4 +22,6 @@
 //   - Window (fan.go): only some parts of a subject are in the queues at a time (Q5).
 //   - In-flight index (inflight.go): it names the subjects that may have unfinished work.
 //   - A repeated request does not create a second subject (idempotency.go).
+//
+// Next: shared/engine/runner, the order of writes.
 package engine

@@ -7,5 +7,5 @@
 // To add a step: a value in [Steps], and a file in workerrole/internal/step that
 // is listed in All there. TestDeclaration, and the worker at its start, say what is missing.
 //
-// Next: shared/videostore, which keeps the rows of the steps.
+// Next: shared/engine, which keeps the rows of the steps and runs them.
 package workflow
