@@ -56,7 +56,7 @@ func (e Exercise) Begin(ctx context.Context, root, dir string) error {
 		command := exec.CommandContext(ctx, "git", args...)
 		command.Dir = in
 		if out, err := command.CombinedOutput(); err != nil {
-			return fmt.Errorf("exercise %d: git %s: %w\n%s", e.Number, args[0], err, out)
+			return fmt.Errorf("exercise %d: %s: %w\n%s", e.Number, command, err, out)
 		}
 		return nil
 	}
@@ -80,7 +80,10 @@ func (e Exercise) Begin(ctx context.Context, root, dir string) error {
 	for _, args := range [][]string{
 		{"init", "--quiet"},
 		{"add", "--all"},
-		{"-c", "user.name=exercise", "-c", "user.email=exercise@localhost", "commit", "--quiet", "-m", "Exercise"},
+		{
+			"-c", "user.name=exercise", "-c", "user.email=exercise@localhost", "-c", "commit.gpgsign=false",
+			"commit", "--quiet", "--no-verify", "-m", "Exercise",
+		},
 	} {
 		if err := git(dir, args...); err != nil {
 			return err

@@ -73,7 +73,7 @@ func (d desk) run(ctx context.Context, n string, check bool) error {
 			return errors.Join(err, os.RemoveAll(d.clone(e)))
 		}
 	}
-	d.tell(e, len(all))
+	d.tell(e, len(all), done)
 	return nil
 }
 
@@ -123,7 +123,7 @@ func (d desk) list(all []mutations.Exercise) error {
 	return nil
 }
 
-func (d desk) tell(e mutations.Exercise, of int) {
+func (d desk) tell(e mutations.Exercise, of int, p progress) {
 	fmt.Fprintf(d.out, `Exercise %d of %d: %s
 
 %s
@@ -136,6 +136,9 @@ read     %s
 try      %s
 check    make exercise N=%d CHECK=1 (here, not in the clone)
 `, e.Number, of, e.Name, wrap(e.Sees), wrap(e.Asks), e.Number, e.Look, e.Page, e.Command(), e.Number)
+	for _, hint := range e.Hints[:p.Hints] {
+		fmt.Fprintf(d.out, "\nHint: %s\n", wrap(hint))
+	}
 }
 
 // check runs the check and shows the next hint if it is red. What does not build needs no hint.

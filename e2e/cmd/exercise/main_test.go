@@ -79,6 +79,7 @@ func TestOneExercise(t *testing.T) {
 	write(`func pad(n, width int) string { return fmt.Sprintf("%d", n) }`)
 	do("7", true, "red", "Hint 2 of 3")
 	do("", false, "", " 7  begun")
+	do("7", false, "", "Exercise 7 of 12", "Hint: Write 2, 12 and 1234", "Hint: All numbers")
 	if err := os.WriteFile(filepath.Join(clone, ".git", "exercise"), []byte(`{"Hints":3}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
