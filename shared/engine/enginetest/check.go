@@ -1,4 +1,5 @@
-// Package enginetest checks what a product declares to package engine, for its tests.
+// Package enginetest checks what a product declares to package engine, for its tests. It has a small
+// product of its own, sums of numbers, that the engine is tested with.
 package enginetest
 
 import (

@@ -71,7 +71,7 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// TestHeldAndManifest: only whole parts count, of one epoch and one video; a manifest
+// TestHeldAndManifest: only whole parts count, of one epoch and one subject; a manifest
 // names their versions and is written once.
 func TestHeldAndManifest(t *testing.T) {
 	t.Parallel()
