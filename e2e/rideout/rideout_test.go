@@ -138,9 +138,9 @@ func TestTheApplicationRidesOutPartitionMoves(t *testing.T) {
 	t.Logf("%d videos; %d looks, the slowest took %v; %s", count, answers, slowest.Round(time.Millisecond), short(stats))
 	for _, p := range stats.Partitions[:5] { // T9: by the application itself, with all that it asks
 		t.Logf("%d of %d entities were in %s %s", p.Entities, stats.Entities, p.Table, p.PartitionKey)
-	}
-	if hottest := stats.Partitions[0]; 4*hottest.Entities > stats.Entities {
-		t.Errorf("too coarse: a quarter of all was in %+v", hottest)
+		if 4*p.Entities > stats.Entities && p.Table != "doorbells" { // which workers read by the clock
+			t.Errorf("too coarse: a quarter of all was in %+v", p)
+		}
 	}
 	if stats.Splits < 5 || stats.Moves < 20 || stats.Unavailable < 10 || stats.EmptyPages < 10 || stats.LostReplies == 0 {
 		t.Error("too little happened to say anything")
