@@ -130,7 +130,7 @@ func inspect(t *testing.T, tab context.Context, name string, sights ...sight) {
 	eval[any](t, tab, `window.before = { y: scrollY, folded: [...document.querySelectorAll('details:not([open])')] }; null`)
 	for _, s := range sights {
 		s.set(t, tab)
-		shootWhole(t, tab, "use-"+name+"-"+s.scheme)
+		shootWhole(t, tab, fmt.Sprintf("use-%s-%s-%d", name, s.scheme, s.width))
 		if found := findings(t, tab); len(found) > 0 {
 			t.Errorf("%s, %s, %d px: axe found\n%s", name, s.scheme, s.width, strings.Join(found, "\n"))
 		}

@@ -128,6 +128,7 @@ func TestStopsWithoutALab(t *testing.T) {
 		options       Options
 		missing, says string
 	}{
+		{Options{Dir: "../../web"}, "no lab", "<code>make scene NAME=papers-scene</code>"}, // read anew for each request
 		{Options{}, "no lab", "<code>make scene NAME=papers-scene</code>"},
 		{Options{Plays: true, Ops: true}, "no lab", "Operators can play"},
 		{Options{Plays: true, Breaks: true}, "admin listener", "WEBROLE_PUBLIC_OPS"},
