@@ -62,7 +62,7 @@ lint: ## gofmt, go vet, staticcheck, import directions, go.mod without go.work
 fmt: ## format the Go sources
 	gofmt -w docs shared webrole workerrole e2e examples
 
-generate: ## regenerate what is generated: the API from docs/openapi.yaml, the page, quoted code and diagrams of docs/patterns
+generate: ## regenerate what is generated: the API from its parts, the page, quoted code and diagrams of docs/patterns
 	go generate $(MODULES)
 
 bench: ## print ratios measured in one run

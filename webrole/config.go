@@ -130,13 +130,13 @@ func (c *config) readAccess(env *settings.Reader) {
 	c.OpsFrom = settings.Parse(env, "WEBROLE_OPS_NETWORKS", middleware.ParseProxies)
 	c.PublicOps, c.Anonymous = env.On("WEBROLE_PUBLIC_OPS"), env.On("WEBROLE_ANONYMOUS")
 	c.Links.Life = env.Duration("WEBROLE_PLAYBACK_LIFE", 6*time.Hour, time.Second, 7*24*time.Hour)
-	for _, key := range keys(env, "WEBROLE_PLAYBACK_KEYS") {
+	for _, key := range readKeys(env, "WEBROLE_PLAYBACK_KEYS") {
 		c.Links.Keys = append(c.Links.Keys, []byte(key))
 	}
 	c.SignIn = access.OIDC{
 		Issuer: env.Getenv("WEBROLE_OIDC_ISSUER"), ClientID: env.Getenv("WEBROLE_OIDC_CLIENT_ID"), ClientSecret: env.Getenv("WEBROLE_OIDC_CLIENT_SECRET"),
 		URL: env.Getenv("WEBROLE_URL"), Role: access.Role(env.Text("WEBROLE_OIDC_ROLE", string(access.Viewer))),
-		RoleClaim: env.Text("WEBROLE_OIDC_ROLE_CLAIM", "roles"), Keys: keys(env, "WEBROLE_SESSION_KEYS"),
+		RoleClaim: env.Text("WEBROLE_OIDC_ROLE_CLAIM", "roles"), Keys: readKeys(env, "WEBROLE_SESSION_KEYS"),
 	}
 }
 
@@ -151,7 +151,7 @@ func quotas(env *settings.Reader, unset videostore.Quota) videostore.Quota {
 	}
 }
 
-func keys(env *settings.Reader, name string) []string {
+func readKeys(env *settings.Reader, name string) []string {
 	all := env.Words(name)
 	if slices.ContainsFunc(all, func(key string) bool { return len(key) < minKey }) {
 		env.Bad(name, fmt.Errorf("a key has fewer than %d characters", minKey))

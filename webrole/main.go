@@ -23,19 +23,27 @@ import (
 	"github.com/cutroom/cutroom/shared/engine/workers"
 	"github.com/cutroom/cutroom/shared/process"
 	"github.com/cutroom/cutroom/shared/provision"
-	"github.com/cutroom/cutroom/shared/registrations"
-	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/tracing"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/board"
+	"github.com/cutroom/cutroom/webrole/internal/feature/captions"
+	"github.com/cutroom/cutroom/webrole/internal/feature/clips"
+	"github.com/cutroom/cutroom/webrole/internal/feature/finishclips"
+	"github.com/cutroom/cutroom/webrole/internal/feature/journey"
+	"github.com/cutroom/cutroom/webrole/internal/feature/keys"
+	"github.com/cutroom/cutroom/webrole/internal/feature/races"
+	"github.com/cutroom/cutroom/webrole/internal/feature/search"
+	"github.com/cutroom/cutroom/webrole/internal/feature/seek"
+	"github.com/cutroom/cutroom/webrole/internal/feature/trail"
+	"github.com/cutroom/cutroom/webrole/internal/feature/viewcount"
 	"github.com/cutroom/cutroom/webrole/internal/httpapi"
 	"github.com/cutroom/cutroom/webrole/internal/page"
 	"github.com/cutroom/cutroom/webrole/internal/playback"
 	"github.com/cutroom/cutroom/webrole/internal/scaling"
 	"github.com/cutroom/cutroom/webrole/internal/upload"
+	"github.com/cutroom/cutroom/webrole/internal/web"
 )
 
 func main() { process.Main("webrole", "WEBROLE_ADMIN_ADDR", defaultAdminAddr, run) }
@@ -77,36 +85,44 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	videos := videostore.New(account, queues)
 	videos.SetLimits(cfg.Limits)
 	videos.Observer = videostore.Observer{Subject: measured.changed}
-	register, keys, trail := workers.New(account), apikeys.New(account), audit.New(account)
+	register, keyring, log := workers.New(account), apikeys.New(account), audit.New(account)
 	scale := &scaling.Window{Settings: cfg.Scaling, Slots: workflow.Pools()}
 	shown := board.New(board.Parts{Queues: queues, Workers: register, Scale: scale, Videos: videos})
 	measured.show(shown)
 	uploads := upload.New(account, blobs, videos, cfg.UploadMemory)
 	uploads.Arrived = early.New(videos, blobs).Arrived
-	api, err := httpapi.New(httpapi.Parts{
-		Videos: videos, Blobs: blobs, Uploads: uploads,
-		Catalog: catalog.New(account), Search: searchindex.New(account),
-		Races: registrations.New(account), Views: views.New(account),
-		Workers: register, Keys: keys, Trail: trail, Queues: queues, Board: shown, Prices: cfg.Prices, Links: cfg.Links,
-		Unreadable: tablestore.OpenUnreadable(account),
+	core := httpapi.New(httpapi.Parts{
+		Videos: videos, Blobs: blobs, Uploads: uploads, Catalog: catalog.New(account),
+		Workers: register, Queues: queues, Links: cfg.Links, Unreadable: tablestore.OpenUnreadable(account),
 	})
-	if err != nil {
-		return nil, err
+	core.Features = []web.Feature{
+		core.Feature(),
+		shown.Feature(),
+		search.New(account, core),
+		viewcount.New(account),
+		journey.New(core, cfg.Prices),
+		seek.New(core),
+		clips.New(core),
+		captions.New(core),
+		races.New(account, core),
+		finishclips.New(account, core),
+		keys.New(account),
+		trail.New(account),
 	}
 	pages, err := page.New(page.Options{Dir: cfg.WebDir, Breaks: cfg.breaks(), Plays: cfg.plays(), Ops: cfg.PublicOps, Open: cfg.Token == "", Prices: cfg.Prices})
 	if err != nil {
 		return nil, err
 	}
 	r := &role{
-		cfg: cfg, account: account, api: api, pages: pages, board: shown, playback: playback.New(videos, blobs),
-		ready: &readiness{probe: pointRead(videos)}, programs: access.Open{}, videos: videos, trail: trail, measured: measured,
+		cfg: cfg, account: account, features: core.Features, pages: pages, board: shown, playback: playback.New(videos, blobs),
+		ready: &readiness{probe: pointRead(videos)}, programs: access.Open{}, videos: videos, trail: log, measured: measured,
 	}
 	if cfg.Token != "" {
-		r.programs = access.NewCredentials(cfg.Token, keys, cfg.Anonymous)
+		r.programs = access.NewCredentials(cfg.Token, keyring, cfg.Anonymous)
 	}
 	r.everyone = r.programs
 	if cfg.SignIn.Issuer != "" {
-		r.everyone = access.NewSignIn(cfg.SignIn, keys, r.programs)
+		r.everyone = access.NewSignIn(cfg.SignIn, keyring, r.programs)
 	}
 	return r, r.listen(ctx)
 }

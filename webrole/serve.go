@@ -25,11 +25,11 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/board"
-	"github.com/cutroom/cutroom/webrole/internal/httpapi"
 	"github.com/cutroom/cutroom/webrole/internal/middleware"
 	"github.com/cutroom/cutroom/webrole/internal/page"
 	"github.com/cutroom/cutroom/webrole/internal/playback"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
+	"github.com/cutroom/cutroom/webrole/internal/web"
 )
 
 // Time-outs of both listeners. There is no write time-out: a slow player may take
@@ -47,7 +47,7 @@ const instanceHeader = "X-Cutroom-Instance"
 type role struct {
 	cfg      config
 	account  *azstore.Account
-	api      *httpapi.Server
+	features []web.Feature
 	pages    *page.Pages
 	playback *playback.Service
 	board    *board.Board
@@ -136,7 +136,7 @@ func (r *role) publicRoutes(blobOrigin string) *gin.Engine {
 	}
 	r.pages.Register(e, r.board.State)
 	r.playback.Register(e)
-	r.api.Register(e, func(path string) bool { return r.cfg.PublicOps || !httpapi.IsOps(path) })
+	r.mount(e, func(path string) bool { return r.cfg.PublicOps || !web.IsOps(path) })
 	if r.cfg.plays() {
 		pass := gin.WrapH(passOn(r.cfg.Lab))
 		e.GET(labBase+"/scenes", pass)
@@ -154,7 +154,7 @@ func (r *role) publicRoutes(blobOrigin string) *gin.Engine {
 // here: the way back from the issuer leads to the public listener.
 func (r *role) adminRoutes(blobOrigin string) *gin.Engine {
 	e := r.newEngine(blobOrigin, allowedHosts(r.cfg.AdminAddr, nil), r.programs, nil)
-	r.api.Register(e, httpapi.IsOps)
+	r.mount(e, web.IsOps)
 	e.GET("/metrics", gin.WrapH(promhttp.HandlerFor(r.measured.registry, promhttp.HandlerOpts{})))
 	e.GET("/debug/pprof/*name", func(c *gin.Context) {
 		middleware.StreamsOut(c) // a profile lasts as long as it is asked to
@@ -163,9 +163,16 @@ func (r *role) adminRoutes(blobOrigin string) *gin.Engine {
 	return e
 }
 
+func (r *role) mount(e *gin.Engine, included func(path string) bool) {
+	for _, f := range r.features {
+		web.Mount(e, f, included)
+	}
+}
+
 // newEngine is Gin behind what every request passes, with raw paths: an id of a%2Fb is
 // one bad id, not two path segments. Last before every handler stands the rule of its route.
 func (r *role) newEngine(blobOrigin string, hosts []string, authenticator access.Authenticator, opsFrom middleware.Proxies) *gin.Engine {
+	rules, answers := web.Sum(r.features)
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
 	e.UseRawPath = true
@@ -174,12 +181,12 @@ func (r *role) newEngine(blobOrigin string, hosts []string, authenticator access
 	e.HandleMethodNotAllowed = true
 	e.RemoteIPHeaders = []string{"X-Forwarded-For"}
 	_ = e.SetTrustedProxies(api.Each(r.cfg.Proxies, netip.Prefix.String)) // they were parsed
-	e.Use(middleware.Route, middleware.Deadline(r.cfg.WorkTime), middleware.RequestID, instance(r.cfg.Instance),
+	e.Use(problem.WithAnswers(answers), middleware.Route, middleware.Deadline(r.cfg.WorkTime), middleware.RequestID, instance(r.cfg.Instance),
 		middleware.Log(r.measured.observe), middleware.Headers(blobOrigin), middleware.Recover, middleware.Hosts(hosts),
-		middleware.Rate(r.cfg.Rate), access.Identify(authenticator, r.cfg.Links), middleware.SameOrigin,
-		r.pages.ShowProblems, opsOnlyFrom(opsFrom), access.Enforce(r.videos, r.trail))
-	e.NoRoute(httpapi.NoRoute)
-	e.NoMethod(httpapi.NoMethod)
+		middleware.Rate(r.cfg.Rate), access.Identify(rules, authenticator, r.cfg.Links), middleware.SameOrigin,
+		r.pages.ShowProblems, opsOnlyFrom(opsFrom), access.Enforce(rules, r.videos, r.trail))
+	e.NoRoute(web.NoRoute)
+	e.NoMethod(web.NoMethod)
 	e.GET("/livez", func(c *gin.Context) { c.String(http.StatusOK, "ok\n") }) // the process runs
 	e.GET("/readyz", func(c *gin.Context) {                                   // it should be sent requests
 		if err := r.ready.check(c.Request.Context()); err != nil {
@@ -196,9 +203,9 @@ func (r *role) newEngine(blobOrigin string, hosts []string, authenticator access
 // nothing. Without networks it answers all.
 func opsOnlyFrom(networks middleware.Proxies) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		ops := httpapi.IsOps(c.FullPath()) || c.FullPath() == "/board/tables"
+		ops := web.IsOps(c.FullPath()) || c.FullPath() == "/board/tables"
 		if ops && len(networks) > 0 && !networks.Include(middleware.Client(c).Addr()) {
-			httpapi.NoRoute(c)
+			web.NoRoute(c)
 		}
 	}
 }
@@ -288,7 +295,7 @@ func (r *readiness) check(ctx context.Context) error {
 	return r.err
 }
 
-const labBase = httpapi.Base + "/lab"
+const labBase = web.Base + "/lab"
 
 // passOn hands requests to the lab (e2e/lab) in the process that started the stack. Our own
 // guards stand before it, and the client's credentials stay here.

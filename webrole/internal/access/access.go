@@ -72,16 +72,15 @@ const (
 	Anyone         // also who was not identified: health and the sign-in
 	Look           // pages without data, lists and searches, which hold public videos only
 	See            // one video, with all that belongs to it
-	Clip           // have a clip made of a video
+	Make           // have something made of a video
 	Change         // edit, fill or process a video
 	Remove         // delete a video: operators also one that they do not see
 	Create         // announce a video, which will be one's own
 	Hurry          // priority high: before the work of others
-	Races          // start lists and results, which have no owner
-	Operate        // queues, workers, poison, keys, metrics, faults
+	Operate        // what has no owner: queues, workers, poison, keys, metrics, faults
 )
 
-// May reports whether the caller may do it. v is the video of See, Clip, Change and Remove. A role,
+// May reports whether the caller may do it. v is the video of See, Make, Change and Remove. A role,
 // visibility or state that this release does not know allows the least.
 func May(caller Identity, do Action, v video.Video) bool {
 	owns := caller.Owner != "" && caller.Owner == v.Owner
@@ -97,13 +96,13 @@ func May(caller Identity, do Action, v video.Video) bool {
 		return caller.is(Viewer)
 	case See:
 		return sees
-	case Clip:
+	case Make:
 		return sees && caller.is(Uploader)
 	case Change, Remove:
 		return owns && caller.is(Uploader) || caller.is(Operator)
 	case Create:
 		return caller.is(Uploader)
-	case Hurry, Races, Operate:
+	case Hurry, Operate:
 		return caller.is(Operator)
 	}
 	return false

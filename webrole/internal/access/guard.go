@@ -27,11 +27,11 @@ var ErrUnknown = errors.New("credentials are missing or unknown")
 // it. A valid link token overrides other credentials. An unknown sender gets 401, but
 // for health and the sign-in, or 404 for a token; a browser that asks for a page is sent
 // to the sign-in, if there is one, but not in a frame, where issuers show nothing.
-func Identify(a Authenticator, links Links) gin.HandlerFunc {
+func Identify(rules Rules, a Authenticator, links Links) gin.HandlerFunc {
 	_, people := a.(*SignIn)
 	return func(c *gin.Context) {
 		r := c.Request
-		if ruleOf(c) == Anyone {
+		if rules.of(c) == Anyone {
 			return
 		}
 		caller, byLink := links.identify(c)
@@ -73,12 +73,12 @@ func unauthorized(c *gin.Context, people bool) *problem.Error {
 
 // Enforce stands before every handler of a router and lets through what the rule of
 // the route allows. A change is written down before it is made, and its answer after it.
-func Enforce(videos *videostore.Store, trail *audit.Log) gin.HandlerFunc {
+func Enforce(rules Rules, videos *videostore.Store, trail *audit.Log) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		if c.FullPath() == "" {
 			return // no route: NoRoute and NoMethod answer
 		}
-		do := ruleOf(c)
+		do := rules.of(c)
 		err := check(c, videos, do)
 		if err == nil && changes(c, do) {
 			err = record(c, trail)
@@ -104,7 +104,7 @@ func check(c *gin.Context, videos *videostore.Store, do Action) error {
 	ctx := c.Request.Context()
 	caller := IdentityOf(ctx)
 	var rec videostore.Record
-	if do == See || do == Clip || do == Change || do == Remove && !caller.is(Operator) {
+	if do == See || do == Make || do == Change || do == Remove && !caller.is(Operator) {
 		id, err := engine.ParseID(c.Param("id"))
 		if err == nil {
 			rec, err = videos.Get(ctx, id)

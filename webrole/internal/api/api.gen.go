@@ -9,7 +9,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/url"
 	"path"
 	"strings"
@@ -28,8 +27,6 @@ import (
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
 	"github.com/getkin/kin-openapi/openapi3"
-	"github.com/gin-gonic/gin"
-	"github.com/oapi-codegen/runtime"
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
@@ -1514,1863 +1511,6 @@ type BeginUploadJSONRequestBody = UploadBegin
 // CompleteUploadJSONRequestBody defines body for CompleteUpload for application/json ContentType.
 type CompleteUploadJSONRequestBody = UploadComplete
 
-// ServerInterface represents all server handlers.
-type ServerInterface interface {
-	// ListEvents The events that have a start list, by name
-	// (GET /events)
-	ListEvents(c *gin.Context, params ListEventsParams)
-	// ListRegistrations Who runs, by bib or by age
-	// (GET /events/{event}/registrations)
-	ListRegistrations(c *gin.Context, event Event, params ListRegistrationsParams)
-	// ImportRegistrations Register runners, one or a whole race
-	// (POST /events/{event}/registrations)
-	ImportRegistrations(c *gin.Context, event Event)
-	// DeleteRegistration Take a runner off the list; the bib is free again
-	// (DELETE /events/{event}/registrations/{bib})
-	DeleteRegistration(c *gin.Context, event Event, bib BibInPath, params DeleteRegistrationParams)
-	// GetRegistration One runner
-	// (GET /events/{event}/registrations/{bib})
-	GetRegistration(c *gin.Context, event Event, bib BibInPath)
-	// EditRegistration Change a name, an age or a finish; all rows of the runner move at once
-	// (PATCH /events/{event}/registrations/{bib})
-	EditRegistration(c *gin.Context, event Event, bib BibInPath, params EditRegistrationParams)
-	// CreateFinishClip Make a short MP4 around a runner's finish
-	// (POST /events/{event}/registrations/{bib}/clips)
-	CreateFinishClip(c *gin.Context, event Event, bib BibInPath)
-	// ListAudit Who asked for which change, newest first
-	// (GET /ops/audit)
-	ListAudit(c *gin.Context, params ListAuditParams)
-	// WatchBoard What queues and workers do, as server-sent events
-	// (GET /ops/events)
-	WatchBoard(c *gin.Context)
-	// ListKeys API keys, without their text
-	// (GET /ops/keys)
-	ListKeys(c *gin.Context, params ListKeysParams)
-	// CreateKey Make an API key for a program
-	// (POST /ops/keys)
-	CreateKey(c *gin.Context)
-	// RevokeKey Revoke an API key
-	// (DELETE /ops/keys/{keyId})
-	RevokeKey(c *gin.Context, keyId string)
-	// ListPoison Items that no worker could finish, with reason and history
-	// (GET /ops/poison)
-	ListPoison(c *gin.Context, params ListPoisonParams)
-	// RedrivePoison Put a poisoned item back on its queue
-	// (POST /ops/poison/{poisonId}/redrive)
-	RedrivePoison(c *gin.Context, poisonId string)
-	// ListQueues Every queue, with its length, visibility and whether it is paused (Q4, Q10)
-	// (GET /ops/queues)
-	ListQueues(c *gin.Context)
-	// ClearQueue Remove every message
-	// (POST /ops/queues/{queue}/clear)
-	ClearQueue(c *gin.Context, queue QueueName)
-	// PeekQueue Look at the first messages without taking them
-	// (GET /ops/queues/{queue}/messages)
-	PeekQueue(c *gin.Context, queue QueueName, params PeekQueueParams)
-	// PauseQueue No worker takes from this queue until it is resumed
-	// (POST /ops/queues/{queue}/pause)
-	PauseQueue(c *gin.Context, queue QueueName)
-	// ResumeQueue Workers take from this queue again
-	// (POST /ops/queues/{queue}/resume)
-	ResumeQueue(c *gin.Context, queue QueueName)
-	// GetScale How many workers the queues want
-	// (GET /ops/scale)
-	GetScale(c *gin.Context)
-	// ListUnreadable Rows of tables that could not be read
-	// (GET /ops/unreadable)
-	ListUnreadable(c *gin.Context, params ListUnreadableParams)
-	// DeleteUnreadable Delete a row that could not be read
-	// (DELETE /ops/unreadable/{rowId})
-	DeleteUnreadable(c *gin.Context, rowId string)
-	// ListWorkers Worker roles that were heard of
-	// (GET /ops/workers)
-	ListWorkers(c *gin.Context)
-	// SearchVideos Videos that hold all the words
-	// (GET /search)
-	SearchVideos(c *gin.Context, params SearchVideosParams)
-	// ListVideos Public videos, of one channel or the recent ones of all
-	// (GET /videos)
-	ListVideos(c *gin.Context, params ListVideosParams)
-	// CreateVideo Announce a video
-	// (POST /videos)
-	CreateVideo(c *gin.Context, params CreateVideoParams)
-	// DeleteVideo Delete the video, its blobs, rows and index entries
-	// (DELETE /videos/{id})
-	DeleteVideo(c *gin.Context, id ID, params DeleteVideoParams)
-	// GetVideo One video, with its progress
-	// (GET /videos/{id})
-	GetVideo(c *gin.Context, id ID)
-	// EditVideo Change the metadata; the indexes follow
-	// (PATCH /videos/{id})
-	EditVideo(c *gin.Context, id ID, params EditVideoParams)
-	// CancelVideo Stop processing
-	// (POST /videos/{id}/cancel)
-	CancelVideo(c *gin.Context, id ID)
-	// ListCaptions The video's captions, by language
-	// (GET /videos/{id}/captions)
-	ListCaptions(c *gin.Context, id ID)
-	// DeleteCaptions Remove captions
-	// (DELETE /videos/{id}/captions/{language})
-	DeleteCaptions(c *gin.Context, id ID, language Language)
-	// GetCaptions Captions as clean WebVTT
-	// (GET /videos/{id}/captions/{language})
-	GetCaptions(c *gin.Context, id ID, language Language)
-	// CreateCaptions Send captions in a language
-	// (POST /videos/{id}/captions/{language})
-	CreateCaptions(c *gin.Context, id ID, language Language)
-	// ListClips The video's clips
-	// (GET /videos/{id}/clips)
-	ListClips(c *gin.Context, id ID, params ListClipsParams)
-	// CreateClip Make a short MP4 of a part of the video
-	// (POST /videos/{id}/clips)
-	CreateClip(c *gin.Context, id ID)
-	// GetClip One clip, with its state
-	// (GET /videos/{id}/clips/{clip})
-	GetClip(c *gin.Context, id ID, clip ClipID)
-	// PutContent The whole file through the web role
-	// (PUT /videos/{id}/content)
-	PutContent(c *gin.Context, id ID, params PutContentParams)
-	// GetCost What the processing cost
-	// (GET /videos/{id}/cost)
-	GetCost(c *gin.Context, id ID)
-	// GetJourney Every attempt and every wait of the processing, on one time axis
-	// (GET /videos/{id}/journey)
-	GetJourney(c *gin.Context, id ID)
-	// ReprocessVideo Process the source again, from the start
-	// (POST /videos/{id}/reprocess)
-	ReprocessVideo(c *gin.Context, id ID)
-	// RetryVideo Take up a failed or cancelled video again, where it stopped; of a ready one, the steps that failed alone
-	// (POST /videos/{id}/retry)
-	RetryVideo(c *gin.Context, id ID)
-	// SeekVideo Go to a moment of a video that is being made
-	// (POST /videos/{id}/seek)
-	SeekVideo(c *gin.Context, id ID)
-	// ListSteps The timeline of the processing
-	// (GET /videos/{id}/steps)
-	ListSteps(c *gin.Context, id ID)
-	// GetUpload What is there of an upload, and keys for what is missing
-	// (GET /videos/{id}/upload)
-	GetUpload(c *gin.Context, id ID)
-	// BeginUpload Begin an upload, or go on with it
-	// (POST /videos/{id}/upload)
-	BeginUpload(c *gin.Context, id ID)
-	// CompleteUpload Say that the file is there, and start processing
-	// (POST /videos/{id}/upload/complete)
-	CompleteUpload(c *gin.Context, id ID)
-	// GetViews How often the video was watched
-	// (GET /videos/{id}/views)
-	GetViews(c *gin.Context, id ID)
-	// CountView Count a view
-	// (POST /videos/{id}/views)
-	CountView(c *gin.Context, id ID)
-}
-
-// ServerInterfaceWrapper converts contexts to parameters.
-type ServerInterfaceWrapper struct {
-	Handler            ServerInterface
-	HandlerMiddlewares []MiddlewareFunc
-	ErrorHandler       func(*gin.Context, error, int)
-}
-
-type MiddlewareFunc func(c *gin.Context)
-
-// ListEvents operation middleware
-func (siw *ServerInterfaceWrapper) ListEvents(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params ListEventsParams
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Optional query parameter "pageToken" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", c.Request.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter pageToken: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.ListEvents(c, params)
-}
-
-// ListRegistrations operation middleware
-func (siw *ServerInterfaceWrapper) ListRegistrations(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "event" -------------
-	var event Event
-
-	err = runtime.BindStyledParameterWithOptions("simple", "event", c.Param("event"), &event, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter event: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params ListRegistrationsParams
-
-	// ------------- Optional query parameter "bib" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "bib", c.Request.URL.Query(), &params.Bib, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter bib: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Optional query parameter "age" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "age", c.Request.URL.Query(), &params.Age, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter age: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Optional query parameter "ageFrom" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "ageFrom", c.Request.URL.Query(), &params.AgeFrom, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter ageFrom: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Optional query parameter "ageTo" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "ageTo", c.Request.URL.Query(), &params.AgeTo, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter ageTo: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Optional query parameter "pageToken" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", c.Request.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter pageToken: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.ListRegistrations(c, event, params)
-}
-
-// ImportRegistrations operation middleware
-func (siw *ServerInterfaceWrapper) ImportRegistrations(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "event" -------------
-	var event Event
-
-	err = runtime.BindStyledParameterWithOptions("simple", "event", c.Param("event"), &event, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter event: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.ImportRegistrations(c, event)
-}
-
-// DeleteRegistration operation middleware
-func (siw *ServerInterfaceWrapper) DeleteRegistration(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "event" -------------
-	var event Event
-
-	err = runtime.BindStyledParameterWithOptions("simple", "event", c.Param("event"), &event, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter event: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Path parameter "bib" -------------
-	var bib BibInPath
-
-	err = runtime.BindStyledParameterWithOptions("simple", "bib", c.Param("bib"), &bib, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter bib: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params DeleteRegistrationParams
-
-	headers := c.Request.Header
-
-	// ------------- Optional header parameter "If-Match" -------------
-	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
-		var IfMatch IfMatch
-		n := len(valueList)
-		if n != 1 {
-			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-Match, got %d", n), http.StatusBadRequest)
-			return
-		}
-
-		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
-		if err != nil {
-			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-Match: %w", err), http.StatusBadRequest)
-			return
-		}
-
-		params.IfMatch = IfMatch
-
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.DeleteRegistration(c, event, bib, params)
-}
-
-// GetRegistration operation middleware
-func (siw *ServerInterfaceWrapper) GetRegistration(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "event" -------------
-	var event Event
-
-	err = runtime.BindStyledParameterWithOptions("simple", "event", c.Param("event"), &event, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter event: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Path parameter "bib" -------------
-	var bib BibInPath
-
-	err = runtime.BindStyledParameterWithOptions("simple", "bib", c.Param("bib"), &bib, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter bib: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.GetRegistration(c, event, bib)
-}
-
-// EditRegistration operation middleware
-func (siw *ServerInterfaceWrapper) EditRegistration(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "event" -------------
-	var event Event
-
-	err = runtime.BindStyledParameterWithOptions("simple", "event", c.Param("event"), &event, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter event: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Path parameter "bib" -------------
-	var bib BibInPath
-
-	err = runtime.BindStyledParameterWithOptions("simple", "bib", c.Param("bib"), &bib, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter bib: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params EditRegistrationParams
-
-	headers := c.Request.Header
-
-	// ------------- Optional header parameter "If-Match" -------------
-	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
-		var IfMatch IfMatch
-		n := len(valueList)
-		if n != 1 {
-			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-Match, got %d", n), http.StatusBadRequest)
-			return
-		}
-
-		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
-		if err != nil {
-			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-Match: %w", err), http.StatusBadRequest)
-			return
-		}
-
-		params.IfMatch = IfMatch
-
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.EditRegistration(c, event, bib, params)
-}
-
-// CreateFinishClip operation middleware
-func (siw *ServerInterfaceWrapper) CreateFinishClip(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "event" -------------
-	var event Event
-
-	err = runtime.BindStyledParameterWithOptions("simple", "event", c.Param("event"), &event, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter event: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Path parameter "bib" -------------
-	var bib BibInPath
-
-	err = runtime.BindStyledParameterWithOptions("simple", "bib", c.Param("bib"), &bib, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter bib: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.CreateFinishClip(c, event, bib)
-}
-
-// ListAudit operation middleware
-func (siw *ServerInterfaceWrapper) ListAudit(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params ListAuditParams
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Optional query parameter "pageToken" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", c.Request.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter pageToken: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.ListAudit(c, params)
-}
-
-// WatchBoard operation middleware
-func (siw *ServerInterfaceWrapper) WatchBoard(c *gin.Context) {
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.WatchBoard(c)
-}
-
-// ListKeys operation middleware
-func (siw *ServerInterfaceWrapper) ListKeys(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params ListKeysParams
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Optional query parameter "pageToken" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", c.Request.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter pageToken: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.ListKeys(c, params)
-}
-
-// CreateKey operation middleware
-func (siw *ServerInterfaceWrapper) CreateKey(c *gin.Context) {
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.CreateKey(c)
-}
-
-// RevokeKey operation middleware
-func (siw *ServerInterfaceWrapper) RevokeKey(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "keyId" -------------
-	var keyId string
-
-	err = runtime.BindStyledParameterWithOptions("simple", "keyId", c.Param("keyId"), &keyId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter keyId: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.RevokeKey(c, keyId)
-}
-
-// ListPoison operation middleware
-func (siw *ServerInterfaceWrapper) ListPoison(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params ListPoisonParams
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Optional query parameter "pageToken" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", c.Request.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter pageToken: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.ListPoison(c, params)
-}
-
-// RedrivePoison operation middleware
-func (siw *ServerInterfaceWrapper) RedrivePoison(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "poisonId" -------------
-	var poisonId string
-
-	err = runtime.BindStyledParameterWithOptions("simple", "poisonId", c.Param("poisonId"), &poisonId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter poisonId: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.RedrivePoison(c, poisonId)
-}
-
-// ListQueues operation middleware
-func (siw *ServerInterfaceWrapper) ListQueues(c *gin.Context) {
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.ListQueues(c)
-}
-
-// ClearQueue operation middleware
-func (siw *ServerInterfaceWrapper) ClearQueue(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "queue" -------------
-	var queue QueueName
-
-	err = runtime.BindStyledParameterWithOptions("simple", "queue", c.Param("queue"), &queue, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter queue: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.ClearQueue(c, queue)
-}
-
-// PeekQueue operation middleware
-func (siw *ServerInterfaceWrapper) PeekQueue(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "queue" -------------
-	var queue QueueName
-
-	err = runtime.BindStyledParameterWithOptions("simple", "queue", c.Param("queue"), &queue, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter queue: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params PeekQueueParams
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.PeekQueue(c, queue, params)
-}
-
-// PauseQueue operation middleware
-func (siw *ServerInterfaceWrapper) PauseQueue(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "queue" -------------
-	var queue QueueName
-
-	err = runtime.BindStyledParameterWithOptions("simple", "queue", c.Param("queue"), &queue, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter queue: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.PauseQueue(c, queue)
-}
-
-// ResumeQueue operation middleware
-func (siw *ServerInterfaceWrapper) ResumeQueue(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "queue" -------------
-	var queue QueueName
-
-	err = runtime.BindStyledParameterWithOptions("simple", "queue", c.Param("queue"), &queue, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter queue: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.ResumeQueue(c, queue)
-}
-
-// GetScale operation middleware
-func (siw *ServerInterfaceWrapper) GetScale(c *gin.Context) {
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.GetScale(c)
-}
-
-// ListUnreadable operation middleware
-func (siw *ServerInterfaceWrapper) ListUnreadable(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params ListUnreadableParams
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Optional query parameter "pageToken" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", c.Request.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter pageToken: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.ListUnreadable(c, params)
-}
-
-// DeleteUnreadable operation middleware
-func (siw *ServerInterfaceWrapper) DeleteUnreadable(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "rowId" -------------
-	var rowId string
-
-	err = runtime.BindStyledParameterWithOptions("simple", "rowId", c.Param("rowId"), &rowId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter rowId: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.DeleteUnreadable(c, rowId)
-}
-
-// ListWorkers operation middleware
-func (siw *ServerInterfaceWrapper) ListWorkers(c *gin.Context) {
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.ListWorkers(c)
-}
-
-// SearchVideos operation middleware
-func (siw *ServerInterfaceWrapper) SearchVideos(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params SearchVideosParams
-
-	// ------------- Optional query parameter "q" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", c.Request.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter q: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Optional query parameter "title" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "title", c.Request.URL.Query(), &params.Title, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter title: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Optional query parameter "description" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "description", c.Request.URL.Query(), &params.Description, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter description: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Optional query parameter "actor" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "actor", c.Request.URL.Query(), &params.Actor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter actor: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Optional query parameter "director" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "director", c.Request.URL.Query(), &params.Director, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter director: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Optional query parameter "tag" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "tag", c.Request.URL.Query(), &params.Tag, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tag: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Optional query parameter "channel" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "channel", c.Request.URL.Query(), &params.Channel, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter channel: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Optional query parameter "sort" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "sort", c.Request.URL.Query(), &params.Sort, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter sort: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Optional query parameter "facets" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "facets", c.Request.URL.Query(), &params.Facets, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter facets: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Optional query parameter "pageToken" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", c.Request.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter pageToken: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.SearchVideos(c, params)
-}
-
-// ListVideos operation middleware
-func (siw *ServerInterfaceWrapper) ListVideos(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params ListVideosParams
-
-	// ------------- Optional query parameter "owner" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "owner", c.Request.URL.Query(), &params.Owner, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter owner: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Optional query parameter "channel" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "channel", c.Request.URL.Query(), &params.Channel, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter channel: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Optional query parameter "sort" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "sort", c.Request.URL.Query(), &params.Sort, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter sort: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Optional query parameter "pageToken" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", c.Request.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter pageToken: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.ListVideos(c, params)
-}
-
-// CreateVideo operation middleware
-func (siw *ServerInterfaceWrapper) CreateVideo(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params CreateVideoParams
-
-	headers := c.Request.Header
-
-	// ------------- Optional header parameter "Idempotency-Key" -------------
-	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
-		var IdempotencyKey IdempotencyKey
-		n := len(valueList)
-		if n != 1 {
-			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
-			return
-		}
-
-		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
-		if err != nil {
-			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
-			return
-		}
-
-		params.IdempotencyKey = IdempotencyKey
-
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.CreateVideo(c, params)
-}
-
-// DeleteVideo operation middleware
-func (siw *ServerInterfaceWrapper) DeleteVideo(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params DeleteVideoParams
-
-	headers := c.Request.Header
-
-	// ------------- Optional header parameter "If-Match" -------------
-	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
-		var IfMatch IfMatch
-		n := len(valueList)
-		if n != 1 {
-			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-Match, got %d", n), http.StatusBadRequest)
-			return
-		}
-
-		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
-		if err != nil {
-			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-Match: %w", err), http.StatusBadRequest)
-			return
-		}
-
-		params.IfMatch = IfMatch
-
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.DeleteVideo(c, id, params)
-}
-
-// GetVideo operation middleware
-func (siw *ServerInterfaceWrapper) GetVideo(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.GetVideo(c, id)
-}
-
-// EditVideo operation middleware
-func (siw *ServerInterfaceWrapper) EditVideo(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params EditVideoParams
-
-	headers := c.Request.Header
-
-	// ------------- Optional header parameter "If-Match" -------------
-	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
-		var IfMatch IfMatch
-		n := len(valueList)
-		if n != 1 {
-			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-Match, got %d", n), http.StatusBadRequest)
-			return
-		}
-
-		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
-		if err != nil {
-			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-Match: %w", err), http.StatusBadRequest)
-			return
-		}
-
-		params.IfMatch = IfMatch
-
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.EditVideo(c, id, params)
-}
-
-// CancelVideo operation middleware
-func (siw *ServerInterfaceWrapper) CancelVideo(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.CancelVideo(c, id)
-}
-
-// ListCaptions operation middleware
-func (siw *ServerInterfaceWrapper) ListCaptions(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.ListCaptions(c, id)
-}
-
-// DeleteCaptions operation middleware
-func (siw *ServerInterfaceWrapper) DeleteCaptions(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Path parameter "language" -------------
-	var language Language
-
-	err = runtime.BindStyledParameterWithOptions("simple", "language", c.Param("language"), &language, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter language: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.DeleteCaptions(c, id, language)
-}
-
-// GetCaptions operation middleware
-func (siw *ServerInterfaceWrapper) GetCaptions(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Path parameter "language" -------------
-	var language Language
-
-	err = runtime.BindStyledParameterWithOptions("simple", "language", c.Param("language"), &language, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter language: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.GetCaptions(c, id, language)
-}
-
-// CreateCaptions operation middleware
-func (siw *ServerInterfaceWrapper) CreateCaptions(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Path parameter "language" -------------
-	var language Language
-
-	err = runtime.BindStyledParameterWithOptions("simple", "language", c.Param("language"), &language, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter language: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.CreateCaptions(c, id, language)
-}
-
-// ListClips operation middleware
-func (siw *ServerInterfaceWrapper) ListClips(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params ListClipsParams
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Optional query parameter "pageToken" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", c.Request.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter pageToken: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.ListClips(c, id, params)
-}
-
-// CreateClip operation middleware
-func (siw *ServerInterfaceWrapper) CreateClip(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.CreateClip(c, id)
-}
-
-// GetClip operation middleware
-func (siw *ServerInterfaceWrapper) GetClip(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Path parameter "clip" -------------
-	var clip ClipID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "clip", c.Param("clip"), &clip, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter clip: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.GetClip(c, id, clip)
-}
-
-// PutContent operation middleware
-func (siw *ServerInterfaceWrapper) PutContent(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params PutContentParams
-
-	headers := c.Request.Header
-
-	// ------------- Optional header parameter "Content-MD5" -------------
-	if valueList, found := headers[http.CanonicalHeaderKey("Content-MD5")]; found {
-		var ContentMD5 string
-		n := len(valueList)
-		if n != 1 {
-			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Content-MD5, got %d", n), http.StatusBadRequest)
-			return
-		}
-
-		err = runtime.BindStyledParameterWithOptions("simple", "Content-MD5", valueList[0], &ContentMD5, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
-		if err != nil {
-			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Content-MD5: %w", err), http.StatusBadRequest)
-			return
-		}
-
-		params.ContentMD5 = ContentMD5
-
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.PutContent(c, id, params)
-}
-
-// GetCost operation middleware
-func (siw *ServerInterfaceWrapper) GetCost(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.GetCost(c, id)
-}
-
-// GetJourney operation middleware
-func (siw *ServerInterfaceWrapper) GetJourney(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.GetJourney(c, id)
-}
-
-// ReprocessVideo operation middleware
-func (siw *ServerInterfaceWrapper) ReprocessVideo(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.ReprocessVideo(c, id)
-}
-
-// RetryVideo operation middleware
-func (siw *ServerInterfaceWrapper) RetryVideo(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.RetryVideo(c, id)
-}
-
-// SeekVideo operation middleware
-func (siw *ServerInterfaceWrapper) SeekVideo(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.SeekVideo(c, id)
-}
-
-// ListSteps operation middleware
-func (siw *ServerInterfaceWrapper) ListSteps(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.ListSteps(c, id)
-}
-
-// GetUpload operation middleware
-func (siw *ServerInterfaceWrapper) GetUpload(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.GetUpload(c, id)
-}
-
-// BeginUpload operation middleware
-func (siw *ServerInterfaceWrapper) BeginUpload(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.BeginUpload(c, id)
-}
-
-// CompleteUpload operation middleware
-func (siw *ServerInterfaceWrapper) CompleteUpload(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.CompleteUpload(c, id)
-}
-
-// GetViews operation middleware
-func (siw *ServerInterfaceWrapper) GetViews(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.GetViews(c, id)
-}
-
-// CountView operation middleware
-func (siw *ServerInterfaceWrapper) CountView(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.CountView(c, id)
-}
-
-// GinServerOptions provides options for the Gin server.
-type GinServerOptions struct {
-	BaseURL      string
-	Middlewares  []MiddlewareFunc
-	ErrorHandler func(*gin.Context, error, int)
-}
-
-// RegisterHandlers creates http.Handler with routing matching OpenAPI spec.
-func RegisterHandlers(router gin.IRouter, si ServerInterface) {
-	RegisterHandlersWithOptions(router, si, GinServerOptions{})
-}
-
-// RegisterHandlersWithOptions creates http.Handler with additional options
-func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options GinServerOptions) {
-	errorHandler := options.ErrorHandler
-	if errorHandler == nil {
-		errorHandler = func(c *gin.Context, err error, statusCode int) {
-			c.JSON(statusCode, gin.H{"msg": err.Error()})
-		}
-	}
-
-	wrapper := ServerInterfaceWrapper{
-		Handler:            si,
-		HandlerMiddlewares: options.Middlewares,
-		ErrorHandler:       errorHandler,
-	}
-
-	router.GET(options.BaseURL+"/events", wrapper.ListEvents)
-	router.GET(options.BaseURL+"/events/:event/registrations", wrapper.ListRegistrations)
-	router.POST(options.BaseURL+"/events/:event/registrations", wrapper.ImportRegistrations)
-	router.DELETE(options.BaseURL+"/events/:event/registrations/:bib", wrapper.DeleteRegistration)
-	router.GET(options.BaseURL+"/events/:event/registrations/:bib", wrapper.GetRegistration)
-	router.PATCH(options.BaseURL+"/events/:event/registrations/:bib", wrapper.EditRegistration)
-	router.POST(options.BaseURL+"/events/:event/registrations/:bib/clips", wrapper.CreateFinishClip)
-	router.GET(options.BaseURL+"/ops/audit", wrapper.ListAudit)
-	router.GET(options.BaseURL+"/ops/events", wrapper.WatchBoard)
-	router.GET(options.BaseURL+"/ops/keys", wrapper.ListKeys)
-	router.POST(options.BaseURL+"/ops/keys", wrapper.CreateKey)
-	router.DELETE(options.BaseURL+"/ops/keys/:keyId", wrapper.RevokeKey)
-	router.GET(options.BaseURL+"/ops/poison", wrapper.ListPoison)
-	router.POST(options.BaseURL+"/ops/poison/:poisonId/redrive", wrapper.RedrivePoison)
-	router.GET(options.BaseURL+"/ops/queues", wrapper.ListQueues)
-	router.POST(options.BaseURL+"/ops/queues/:queue/clear", wrapper.ClearQueue)
-	router.GET(options.BaseURL+"/ops/queues/:queue/messages", wrapper.PeekQueue)
-	router.POST(options.BaseURL+"/ops/queues/:queue/pause", wrapper.PauseQueue)
-	router.POST(options.BaseURL+"/ops/queues/:queue/resume", wrapper.ResumeQueue)
-	router.GET(options.BaseURL+"/ops/scale", wrapper.GetScale)
-	router.GET(options.BaseURL+"/ops/unreadable", wrapper.ListUnreadable)
-	router.DELETE(options.BaseURL+"/ops/unreadable/:rowId", wrapper.DeleteUnreadable)
-	router.GET(options.BaseURL+"/ops/workers", wrapper.ListWorkers)
-	router.GET(options.BaseURL+"/search", wrapper.SearchVideos)
-	router.GET(options.BaseURL+"/videos", wrapper.ListVideos)
-	router.POST(options.BaseURL+"/videos", wrapper.CreateVideo)
-	router.DELETE(options.BaseURL+"/videos/:id", wrapper.DeleteVideo)
-	router.GET(options.BaseURL+"/videos/:id", wrapper.GetVideo)
-	router.PATCH(options.BaseURL+"/videos/:id", wrapper.EditVideo)
-	router.POST(options.BaseURL+"/videos/:id/cancel", wrapper.CancelVideo)
-	router.GET(options.BaseURL+"/videos/:id/captions", wrapper.ListCaptions)
-	router.DELETE(options.BaseURL+"/videos/:id/captions/:language", wrapper.DeleteCaptions)
-	router.GET(options.BaseURL+"/videos/:id/captions/:language", wrapper.GetCaptions)
-	router.POST(options.BaseURL+"/videos/:id/captions/:language", wrapper.CreateCaptions)
-	router.GET(options.BaseURL+"/videos/:id/clips", wrapper.ListClips)
-	router.POST(options.BaseURL+"/videos/:id/clips", wrapper.CreateClip)
-	router.GET(options.BaseURL+"/videos/:id/clips/:clip", wrapper.GetClip)
-	router.PUT(options.BaseURL+"/videos/:id/content", wrapper.PutContent)
-	router.GET(options.BaseURL+"/videos/:id/cost", wrapper.GetCost)
-	router.GET(options.BaseURL+"/videos/:id/journey", wrapper.GetJourney)
-	router.POST(options.BaseURL+"/videos/:id/reprocess", wrapper.ReprocessVideo)
-	router.POST(options.BaseURL+"/videos/:id/retry", wrapper.RetryVideo)
-	router.POST(options.BaseURL+"/videos/:id/seek", wrapper.SeekVideo)
-	router.GET(options.BaseURL+"/videos/:id/steps", wrapper.ListSteps)
-	router.GET(options.BaseURL+"/videos/:id/upload", wrapper.GetUpload)
-	router.POST(options.BaseURL+"/videos/:id/upload", wrapper.BeginUpload)
-	router.POST(options.BaseURL+"/videos/:id/upload/complete", wrapper.CompleteUpload)
-	router.GET(options.BaseURL+"/videos/:id/views", wrapper.GetViews)
-	router.POST(options.BaseURL+"/videos/:id/views", wrapper.CountView)
-}
-
 // Base64 encoded, compressed with deflate, json marshaled OpenAPI spec.
 // Stored as a slice of fixed-width chunks rather than one concatenated
 // const string: with thousands of chunks the chained `+` fold is several
@@ -3383,286 +1523,288 @@ var swaggerSpec = []string{
 	"iz0JE6LZXiG5MExhm3fR4CzjxdtXHeNIMl6sHUhBjWHKvvh//5PufT/Y+9veHz8Oo1+P7/7HIFpeh/6D",
 	"en3LhFndDPiaUJGSlGtDRcIi8i/JBUvJeEHMXJJS2O1MpGL6FDbsnCrD7ev/YAu/iYpNuTaK2q81eXJ5",
 	"+NRuX2D6DIaxbv7sG82LzD57dHB4SD6wOfmfUt2QM24W5D1V1MykuL5+U2bZIBrk9Ns7JqZ2248ODqJB",
-	"zoX/fLy8Wo3FGpwMWkMevnbjqpeT54VUxu3IbHAymHIzK8fDROb7SWmUbPyvZ1SxdL/V5OBui935jQmG",
-	"761u0dWMkWn1OzGS6JmcD8mLsWbCRLD+UjBiZtSQIqMLTYScR7Cp9jcq9Jwpwu3XhtywwlR787VkalFv",
-	"zrR15HIueF7mg5PDaiHtoKdMbUN3nQeBp/c+j7/zlMm3r5Y2lIkpF2zY/v4+24gNbbV/b1OWF9IwkSz+",
-	"wRbVjJEX1nNuPLZnn2std4OSnz9vUfJh1OIKo9G3o8O90ejbX9gf//kgpvB2Ary2e7yOGXcN9Pnh0QN6",
-	"f0fFtKRTtkryL8jLs3Ny/Bdi6DQiukxmhGrCBJGKFGbv5UUHd8l8i30Z7Iu9/wt57B8/jqK/3j355971",
-	"H80vD6O/3j39cRA9kPm+4zk31SovnboMfmyOMGUTWmbGsjTgcO4YOv62g0N5TqfsSt6wALeJBftmqt9j",
-	"z+ALOmVkzCZSsSH5WNCvJUMOM5UyhZvbPqVpzghMj0iRLbr4TFF130FXxwd/+/UBy/2pZCX7AH0FWc9X",
-	"+/s2l/Af9U18FP169DBiuGAihftzzQiVf6bnVfmXo4Pi/mO6s53oQgrNQJZ6kSSsMLZHK9wJ4yQHWhQZ",
-	"T+AW2v+XxqtqC4aNUlub2l7Zi4tqMqHK/mdpKKFZhtdVIkXClGDpKZlbCYAblmuSSidxaLjHAuJmaCTu",
-	"sX14BgZipbSdTRAaC8zP3t1W4hvazThXcpyxfE2nBT7xn9t17tsN9P+CKDYpNc0s56RkQnlWKgajuWgI",
-	"Kztbh1ajHeuhSiGYetDeIT09OnXa0d7aHx8w2Dt/YPFk4W1X8/TnTZ5+EOLpL4xheYESjJIFU4bjKWUi",
-	"ZemLgEz/nmvNxZTMZzxjhBu74npIPk4IJZnUxkqLJ2Q+YwJOUia1JnMK4iFPWGonO5Eqp2ZwMkipYXuG",
-	"5yzEXZhSUgW0s2ggynzMmj81JiRLk8g8cOunMK5E5jk3hqVDIFeWnsD1Yu+ZIVHMqMWJ+8GJuIqzlNAp",
-	"5WI4EopljGr7EjA4VVo+FhFqiJAkkdoMYQlOCDcauApTJOX2kYmS35k9Jvb3kbC/Q1O1IM1E6teJKJZI",
-	"lbJ0OLIsmgm7ff8cWNJGTcPOxa4jDBSYuIEb0I9vEA1sP4M/QkqKbW7vlip7GWjbrqOBi6p598Ur7MV9",
-	"euM784+7PquPVdfum3cwgrsIL8QgLV1ykbCaVrRhBZlRuw7cMH/xc00ottifdrShyvg++72C2xWyBjQv",
-	"yX964mv2UVNdveBy/C+WGDhiZcrNa2FXa+WU0SSslb1nZiZToA0lS8PszOv7+NXrd6+vXpN9WvD928N9",
-	"YCJ6/wR0npV50S3WYKJkvjqYD8zADemEtSTjTJgTQgWhaaqY1vaXt+e3xxGhZP/XY/fx12GoixtUYNo9",
-	"vE194y/O35IbtjglObIZ2400M6bInC6CDeY0Dcn49cjmVnO1J8s+GWxCzgXufOB6BXnhlFjyW5yQUtwI",
-	"ORfBViyRMG3epuGWQHrlgoylmREmLGPRsMHcM8qpDrcrMxZkg9pQU+rV3j5OGpp5tZK+H9v1wvKj3Evc",
-	"g9DFoEsk4JXWv9jlBBnJEiYBLtImT57+Vz5R0+n3dJJ/N/OvR9mNEPPp0TNTSLo6w6XzReE8wY64uTu6",
-	"jPxpqQfXXPSVo9fW36k9hUM8hg/U4KEpGDcc7XdcB+5PECdbf6wTEho84q6aB1WKwueW0rSZQ2GPIVb0",
-	"ko9bAsLf7L9Nat9LSVX6UjHq2GN7nikrrKggkkWQRhWjTlpaJV/L/PvzJkvtbPPkG+Px7/iuqtEEl8bO",
-	"8kyWIrCXcN2uMi1QGOxmZszeVu582fF7bqbhSLSuLS7Mr8fBEyezlGlzyRIp0sCpfjGtmsUnyS3XfJwx",
-	"kjOt6bTdTSrLcdZYR3drrawWXvHtrjuXp8PKW3GEsX0I7IfAEZauusCbLxfw3pyNiT3pv2iSZDK56X/P",
-	"F5Lr0P35IsvcYuUgnuVWMH1+ACaDPufxHNsNnEUQZvofbFg3sBiEGkP6CGz2G6lIkUmjI7/nGbUzIDkX",
-	"pWH2a6SBCVeoqfYfzSXy6dBwEopXzeY24EnbhEJCCxAF7K1izjQ8s1eQYPPqMkWxTxup6NRfVuELEOWb",
-	"NXSHD9iVckdBE6rc3Z1utzhOW1tdGxQPt9z4LyhTrjQXuvIcYdU9VROvyLwmGL9X9QZ0Htp3FJlX+zRm",
-	"zha2cnCKQslvPKeGnZLEskNNZjxNmajX1kjZk6X5V8ISEdAueXZUMTIpHkbZ77G74BVKQzqhk5Q8EcIW",
-	"dJAgjHC1hb/LOcmp8K6qnCRUkDGzGhzjtywlQs5PrajMtIFVJXQsbxl5dthrCZd1Dwps0G1ePazGSnfS",
-	"gV+cwA0O867uvk2D6m+LrDT4IGsghn0z3nFEayPc6gb079GZoHTANtC/ER6Q4C8NXejaCl0KwzPnYIZl",
-	"tfNIGQgCDxk/Fyn71kmnyawUN+ClkMr+MrzX5kxoprEvzbZSkreYhmH5Oi3P7vUpSUu0qTFNZvSWVav7",
-	"kAVUcr7a8YWcN73JpQBZjVqWEyOPjR/SpzasWBVM+79/6+2N92tgWfpPB1H7TLe2upM/oJAScJZBS2TO",
-	"zQzMWhkVLCDepSzJrHb0u2VJPONm0ZBkN4ml/dcKet/uEoYLcPlK6N+jvznuu7sFLTU6O1wLYykzRsU2",
-	"TUiZPYzA/J6czaiYhm1xX7wVTgqwU0ykShjYTYpynHE9Y+kpoRAVgKIbB+Zt3/B7D6+CrkXYLRrhd8pW",
-	"bkO0tcRj3MD7KEP3PGDuEoZNqbY3NLhozaHwlNx5HJ2Uvmox3MKcV+sqNEWHH83OW61tPDzIQVZ8Fy8X",
-	"DbYgSwNc4ZTQJrPwQr+RxLAss8TiTFENZlvPWjGa6nOmcIVCNzAKac7ioytlWNjvaLpMbx0KcDTQXbRj",
-	"ZblMiqmlbBB9l70V/XRqkOZ1tc9L86p2pXvnvRbWIWk6/QAmj22RORXmlMT7srDbRzMWk5lzeHpPZpuK",
-	"EsYzSyRBF8okk7LDuyLwel39wY6gxeWav83CtqGGSrVB7nWtY/9NDQmHGlXzwc46l/aK6pvQFeeFOAhy",
-	"4pXGM2aJPd1OOGWKzGSWasJN6Pp7LCGaB+3J1NQRjpX158FS57+1MHnf98Ev9VqkOnTrXdmbDBwMGlQ3",
-	"p7e5Pd7pPL6GBawvllda9vkgsZcJNqeZ3i3pqdZp314u9gbegKDB0SXj1eSdL/b/Ypm8l6wC9itGkxlx",
-	"20domupHlFx4df0M3Ar5ia5oDN5i3jw8YRmnIr1OrlvFUyx5SNLgrWC4yXrY+dHZCc92dvylcum2ex6j",
-	"MyNolpLaXQNUMbBMJJnU21oRvbfk/lpHP5cDytpowqLK9DEpbTEERbloCwnbqy4uRGH1zkWPvsa1xqd2",
-	"O/yZRLfcA66NNOQVfp2xxAcnlMUNY0WDcW+/QA9WL3n6IGOXVWPWqgir8tySXJ5Jo8l4QWxLq5L9Fiyb",
-	"MRG6oj96B4hh2pAZo8qMGd39/ax5FnRvXVpdlmZ1z+hdWNVltt98bWjG3lkWG+BFr8CciDECnsnicUlo",
-	"zoiREtaEPPl0+Gv6dLeHZ9v4mf4tG6pvtjTggNR+f1a61kXFjZdBKi/V/eWwsKGgGSfkaLwitgaXrTiO",
-	"P5N+rVbDvZpkE9W3WegePKMF5ousXILJjCrNuty53Ggy4RlzUhpNCdUQ8sNEIlMupr9oCP3wXu8vf39x",
-	"9eU3ew2JlKp0SOLSTPb+GreM/Alan9rRInMuUjnXe4dHzw9DRoxEMWrWmqxceI9mYosIsaRk4dCZudMB",
-	"NVO3LWN+gwNWjo11tPsGfREDtFr2yEVorwtkIoRGnrGJ+VgGluOsZLotu3AraEeVHmtmbAFxhhj4g5/H",
-	"bMoh9YFODFPk6JjMZKk0BiYmYF1AochuJBOp9g9GBwcHdksVTUzbddtYqYyLmwDx5SzlNOwV/MLGv19d",
-	"AfFFRDr5Bt3IUoS9c5plk80SIzwVOiNrfYN+63AtbRtL2ySVKafl//v/aPLkpaKaZ0/XRq8EO4GT1iJk",
-	"8PcPG8GfGERp5e0qTNMey0XNF/oFe3qG8Mm357+owz+rb1z7/rOLAP3Dq0cY6dYnlWp5KxqZNI5J+gbr",
-	"mJ363HsqWsffdhGEVfHKTf767gCrsxkVgmUhViUrO7qugxaGwXzHhBqaySn6ohuJK78eLydurdCZzztY",
-	"4vVNHtqPP6Ylxtlv4cW5B2MMGbc+C/7V2ZDd5VJFya/ywq3Zy/vz46jpv4BD9BhcBa79Tt2/OvhKGzJR",
-	"jZu0mmwfU7bnKjvnEhkvag6R8aLBHewnzxkyXuyOK/A0yAhaC7lKmL05RcaLnXAJSMZ5xCDNMxkapAuB",
-	"12fomAhrZv6hD9I0nlvSX0XKUh9R7y93F+kztxctJHGAB8fMGFfO9h2+3n0znjxCR26BwVg4nirYHwSR",
-	"cKPjhWH6jZK5c/kE4gZlyhl4gFzcWNRO81rgTCzp94xUgj6vZI8evf+pZ8NJUXYygXMlE6a1VFXQ6GSS",
-	"F2wKotdkUig5ZhEpNVPwjV5ow/Ih+SANCguNaAqmnHQSeXFtBo4nFGOJdjosJrnZV0U/HymYorKMqo3n",
-	"4pV77C4aTFv55qtr4pew95m7wBfgZITiFg0r+jd2aVgRbmnpiDam0RjzCq0ECLa17fUK+pFGK6c5eHRX",
-	"j1eIXbyii4+T3zmbB+7B1F0PrSs/HN/m3t82Is01iO8Hh9ek+HZ698HBQWAor2pyW7La2lXuKYckRdnz",
-	"ySYt9njcSEOzXs8uLdQy/SCNDHyLoaWDcOu+V9aSWqmtOBFf0ITFbX2lD+zFqk3+se66NzRhgekl3o26",
-	"yjtuaRYMU9JgshBsjpHxKZNkrrhh3l27foTYauQ63pBKohlVyQycpkOcwAMTShoNwsig0XUBzzM7V4iZ",
-	"4wJSGqWIMMZ9AnQmGuGzKwlncosoZpxegAISVHR20ZLzZgTNO5D5ZWZMMxAiaJbB3ANG17toYH/pFHs+",
-	"3oL/3sVQ2EcR2wQpJiyIGDp98ASXCA2abCxf5HekPfzGsmxLjHr31IjqWuCUhjLv4lLosrC9svQaFLE4",
-	"InEiIVu2/kLIazil19ooRvM4GonYSHltt+e64N9Ypu1j9iud0yzzHzIppv5veBaUJ91+H9usGsjLZHbt",
-	"kaDsl0wkalE0BjgSsZalSti1s1HG5AlktGRy7EygRUYTKziD8cv+VhaZpJiz6zfrqW2Ii1ua8fQ6ceaE",
-	"mDyRE+I/nYBhzhm5pCKXF1cobCcl0/B+KVKWyJSOM3Zt2Dez/D5K5d4OSxIqbItjRozM0qcRkWok4gJF",
-	"Sy6m16j4xeSJkKayNv1ixeUyM0+H5L1UjOR0YWfBXMZxdV2sbGbQVsAM5dnmewAIpnp8A2E7wB1PfbtD",
-	"3XkLb1+wqo0lBlmjU6xEETfMq9pIheH9UaUskVI48oFUhjBTWW93B5Mj1+bedvf/vvz4gXDt7e+dtvaD",
-	"cAorwDmszdc4jA4O+idSXWCLIcYPnXVpsk2xbMnKTbOsCv7DIG6r4/CkI5G12pN1OwrqItqZabZsEuqS",
-	"fStSaXZSz6uxnC31wRNASB76b1kqwQKJ4uHM7C8zN25UIOk3rtGej2zCsyirJ7vdq3WaiLAMfQLuJxet",
-	"aZdjRouCiW3AGjapfNvZWNwyvDUsD4qfGJfUb2RGdq0bR3/GSZ1fF1gCy0/tKXd4F1rmDJ/imsiCib5L",
-	"tE63dOnNRlYRjt0Sc3NpVoUcgekNcoKh2AaDE8KWpP7JyQ4jJLATvq334ST8LKsMTRGhmZbE1AE2mEM+",
-	"J6lkHvUiZ1Z3grGPF0vuniYxdcQrrsWaaIedwWlk6ZB4OBPM6EGbcJJRnm9D/R3enSKzUl5qr/wqxJTq",
-	"Gw2xI9yQBWu5eNzjPkarbcZt+4D7WXEvSnFetXlRisqie1GK2qB7UQqH9HFRioY114fQ1dcH3EFh8AzK",
-	"DRfTy3DEH2DD4JxqLEG7D4iugt5IOGhou7JUwb5xbfSJC3GaV5vHlyxv/Y+cC3hD4qnNyy0Srj8GD98/",
-	"Qqz5Hs6VkNvjjVREsVt5w8V0SF6QG++b1ShfxDdscR07uBgezpQNBxM1ES7WnfOP8BCs2q286YP+Y4+w",
-	"HSfXBGTe/ifGg1ose8PjC5mxeEheONQPSEZBSy9Eu9g1agDnWLE1lVWqgWXrm5V98DM4v+MS0ES9l5vg",
-	"JAp+wxZ6iDiLD4OTwKZgmP9gi134KOyoHtNs88673YKgK0wTKRC4B6zPakgwrlJOAEF0TJMbkKFR4Ko9",
-	"AgkVzqAfyFhoBLKsBnNkvOj4pYbwWlVb5FxY+Sj4Y061YWH4qUL6n1Zk5MZ0nBHKuxgR3dYD5ji3BaGa",
-	"aClFhU4HCZ6VOlHwxJQY+pBuGfvQMIoHfpFqAVgNwZ9RaAz+VJmJAxeAQ/pcVRuKKrMC4WP72ONgVrW5",
-	"HFsPUWJY8ABVyktAJGOT2qGF21LBKjShb6shrlLfhCZmTZQkQicGw6jIRJYiJbI0Q/KaJjMcUiqTMrdH",
-	"FqyWci4Iij56bQDl4GTwLy3F8ILOfTb3FpG4PNsic9Ku6xveAROxIhhkskwF07rvHYxj6dpP6LeH+X+N",
-	"0w1P/RX88GOLe7JUgdiNeP92/wdP7/Zh2Ps/7CTu9n/YRu5ixI9jt6yBUQpD3Uzk7gqyfbaH7F0EXQsU",
-	"FEMcsFafa4F9Mx0YVSxRzAzJ2ypkT88scSL+3cYJ3cBlCM0Hh96JQEANXWMPgRMjGEv1SgJqbfxCX+9d",
-	"tHUm1g5xCtYDEFRy36o4uG3yFIQUavO6EyGxgd7V4cxpHl8nkAzt1IbgdR7eHvYTo1qrvUlm+v5VFnoY",
-	"Yl33EZu+f93HFmFkrtVdSE/rYER2JUG9lzkTwTCPzmiBN0rmK0FD7hrbJmioK8Fm+/idLa99BJ0z/YT0",
-	"Og4Ixxs1lmadQPABld/GVjdczodLIP6HQTzBb2/x1ecHqwTwgc19iF1YFICEyJXs0D7BdBUq268t1Nbh",
-	"YTjwqxVcFmhtFfa1wzO9Ib4quMhs/oYLrmf3WAtwoLSI3MGRP4/WLcqzg7VzigZoRXiEhrc8FVskC4TW",
-	"1d3tWyxoOHwZEMSYdPBzW56BLc0FcjNqmFXruwSglg7eQW7LeNJr12fJYTBjyQ1Lwao0Xtj/IgKWSKcj",
-	"jGm6bIecuGh5lxkcsKFON874Bd4gY4Rc7FEAZgInqsN4SbNsD7DxWviC+Ep/q4snlTV1TQ6DOua3jUFV",
-	"zlnc3F4siuOzYMDoZtetY4erLNFteEkVzbBubHgl1EELGyM83WPLqW4b4t8aj9o3uWLbjW7CxZSpQnHR",
-	"IZ2jYs7UL05jpOqmXRsBcyZ8QQuIh6G5/YZ/Z2g45PkyO4BqIPdOPlRcKm4WmzHk3XOWQmiymVvYZyAl",
-	"7zt76fW+Zejo741jkDFiJDiwG3CP5Df+8pQk7viDDqMN5vdQpfgt00NyAJkvoFS00H1XtIY1MOrbJL9N",
-	"N9LDlX2mKaatfRgeaqWbb76nqidXglM606k/AHh7h45Gnakro8kNmGot5WE4BVppUQB0UDEB0144joSW",
-	"KZfXQprrKh4ijoj72qhSJNSwNB6S198KlhiP4gBW4rbbO9DS+jCGdVfpg0Ic7qLBxzDY9BewkDokSwpW",
-	"9ZzeMB0RzSAHyxtJqWKkUPyWGre66HlewmDWxs5579kgClekGV7/Hyf/ubb01zlV5u8sSwPZFenzgFve",
-	"HjNd5nVJF2UiwLummv163AL9BPpgImWKTOktI6LLuNkN9N8Fym7HFlp1O5sreclEYD7rygkEDUIvyOWL",
-	"S5eKCw4DtN5CsBBMn2uYP1Y+k3VqKbjcvXmFenPLZkORn50dTXB2FQzustlyszUi5IVKLXccdgPubmeq",
-	"qIBPtkKHDgJ4rDVtrEO7cD21JrDZXDE8d0/vwFgB48P2dmGk6EYo3pmN4rxxuy8fdim1o3p0Cjvgryef",
-	"nj9turRnfAp1hyydZFCVYh72Xa/EfVWd7y7wq1EhZykO6M0Z+dvx87/0vZouMexINAwwSF/D+10rp0SA",
-	"AXmsqEhmRIqwj8RSszQbC858gofWFyR4kWnpQ8h8cSaCxWV61SSoSw8EKgdgEgQYJ89kp3vmxfdSMeJR",
-	"3TTlKeTlYVwO5CtjXRRXtYg8+XSItNUbMSZk6qRjWZqTcUbFzUa2a9AW7+1Pbs7VhkZIHeGTI6eK6TA+",
-	"Yca1QVQHjLSFEHWsSEWVZifo7EaRygOSjZm9PXKaujAJqkdCG1kULI2IkMTrjs6DCI1BJHHUADGDuELM",
-	"CgLQPDkndCRcHuoLXSsTznMJ+URWrp7ILJNzuLYLN7NTn5VtwAc/ZrYpBL0jMnOFa5YBB0pxo1+FgW3c",
-	"spyQAxeJ0xmEF7mGrnwmRrulgwY2b5FRAbCD7cIfjaYKppIg6EdzQHW2fKvFiBweHKBAA4NtBNQB76kk",
-	"oYxCqM1w0Flu72BjrKEfaNRcxvZSbLjOULQ0Ulne6sjzgby1bhLGWyHI3h9qvMIY54JMMj6dmS3Qxju9",
-	"ep0QrK0KAqHfQrirXeBe22YEBcG8l8C1KnRRN8x+HpZPTujZpX8F2tyF4NJZDGFncssnf0uGdFVBwNwI",
-	"+JhCEjtjy/dAVaHVZRPDTXvNviWMpSyNT8jxwTP73EjEGPl9DS7auOavUmQLhADHSKSscBgax0d/qzgr",
-	"6qgYMT4SMdTQ2nsxMUzFIZaZsYnpQAItkxlwXm14lgH/1TeIStXztGS+augWJ2tJQ2+thGV3aKGCeQtZ",
-	"ioSl9rayF8WpR9q+dqGCceOhkZDKXXEub4GlpyR2tS6u6XVKF9A+XkzVMxFUkZ4xklLATvh8dXY6EjFE",
-	"A1X92AtszPAOaJVTa46+KrbgX0OLT939wAUZVb/3i8AEUryEjl66fuArMHbqL1Vf8OV77PDFK+gOvjqz",
-	"fX6pu6xPtCvlCU9Bqc8u9uLqvwIphU7LhbPHbWFRv+JNDAu7wFQQqL1dW9adRKIQLAuDYLgIYqcyX1bm",
-	"8Ypzg3lVafNG0ZxtZWCvXK33jDr1Jclb3fe5qoewMbu4oWFMtrXXKZ74LSzsLFzyp5lfipFtaN6BUAkr",
-	"gLVATgKbteX2fAA2HJFSZExrEsOwYiuJQb8P2pvgoXBpK6tRSOjOWVmNKb9lImrGpVimA9EzQZ3FK5Y1",
-	"yY/5+NpQLFvcP8MKEC+6gYXOLn/HNEen2yGTPTxFHQNyheD+jbykmrAI3fSHPRJgoOtou7SudmF8v847",
-	"L42/7C98fPcdM3QaVvJjX+g8DocMtfx+/UxqOYSP6K7MFmdGtuS35CfsFwCDwSlryug8souwnqBb1/AZ",
-	"rbe4F2fLuWh+e3h/p+59tuzxfa9rVygsujNhuP37gtHN+XEeTuWh2V3tMs7bKwK7yw4MqhRRe1UavYWp",
-	"0NdSX70rqEjnPA3pvi/BlsIUcSYT57MMr+6MWUW4A5DfUdXmYu3VSPrVmMLHq86jxmzCy1AjtGwD59AA",
-	"l+kPRXPO1OHBwcFBz7dueKiexAtPGOTJOJPjCC3YERLNU9DcPBRkiklL9gw8AVCJCM5CBCaiyNV9ejok",
-	"r2+ZWhCjFs6c0XbJ2V6G8PrmQFou0gqNYnXa9bIFt0JmrFv75SlQN+TsGFVqwGTiZja0ChqbMxWfEIiu",
-	"Y3pIYh9yEJ+Awoz3SkSMlKDbjlzaKwh7+ZDEdtepkfZ5mmXV81imIqpKV9jFhfSZlkKG/Q98BgL86Rvs",
-	"m/EmM/a7b8Z++Fw3ZT9+rJq7iwZVoY3NhSqr4ji+4EYQXmot/4dcrs7gzitgV2rKDAJLqymEOUt10zOq",
-	"c1xmN31bZ5ZOK6zbPnA668qFJFJmr+R8S6TAzUVGOqLB3Q5QZ6+Gb7kmKDCckhhrhcS+NhGEgninbANT",
-	"0I56L22L58t5pIGVfEeFqy5J05SlpCx6S1VAbp3Wr7qAytK8q2ovFKLxyywlquwYtau0skX4QqsKy5qe",
-	"M36LIUQeWtbjFvfJkzeDaJsSLq2T0qbsVWprFs7sKP3SWPiVw46VXkIF2GtDtPd5gOulKA2BBDZLfBBr",
-	"ckpobcl+qKn6pxQBblrElwsMaExwcPb4CSS/L8Ni9zGRuwJIr2koPryqtGQvJMNyYhVf9ErpTBqw62HZ",
-	"dkeDOaO6VD3rMUUDZJ+hOx/A9CCL2CVh64rJrk6us+pnRR0Ojn2XJT/xbFxuLFLlF4vMgSeMGRmXelHn",
-	"ucGxOK1kGFfSyJd0pYhjfE+fhat95pZ5uQgatOMO1jJFtwmjPdfg2QUX6QXTEMm9kjjE0/8py/d2uzbq",
-	"SLadL1KlEFzXQ+9xxwzSxXspQZMKtWsjTJTeXmnqLEz8ONpSDdGACyDAAPdIOlRzc4Kyy9cSBGsPG4DZ",
-	"s1ByXRtG02YpOHgoBwE2bbKuQOBwOGG4jhEOWOFa0cCrv7uY3+CPX8MRCnS6bRWcvmhgn+yi7RoM7JKx",
-	"m77oNHiu0Zw4n3GMbKkygiAawbFO+7k3c8+DKb9XaL8MNGv5cZi/1zneS7is1Mwa3nts00j4e0ji/93O",
-	"6L/iFjpDnb3tBbW5KxcMi4CeQIz8QAgUF1TADaGaTGkRjrMpFLNa0Ybp+lp/AJTGIMjDGSXAKzkkF6xg",
-	"HnEFD+KJjyjl2t4OaCEjMa4IVg+kWRZatqXz7tawArHJEUbDDzx83NmNsxdsG+9vOqlscyJc/4woajrG",
-	"/a2Jtf1mEA3eD6LB/9lTN33DcizZ/h7/+yDFSy6oWrQceysm8kuwiu7YPH65DBxOnV/z2mX/V0p4irzT",
-	"gcmt4olHg4SKhGX4t/d/9wzyu3QYLLuK8Lt0QaPdgEdrkn87DfP9bbxhPgjwN6oU/m6yoq6DdtB1zJsL",
-	"GW7SseMwEJvgxKaePHIjHFc3gpIrV9N/0hX4UWcMbx8EoW6YLrwx7Nqw/gswr0q/bYHDtQEhKMwUPJr0",
-	"WrJbV/wMxMpGvdlNGOLbQXZvCYEcooe+mxjGeqiWoQ2CF8LH7lrfXYQdAWt4zKijq2Ww2BbU9QPTjq+8",
-	"OLil9+izsOzaCva7WMO6tQs5f9TFbPfUUTpy1czlr5+wLNWotLJtNoKS86636rJ1PfEIadCk8NZl61UV",
-	"tV1Vx+TmF00KxSb8W09kK+Pym1rzrabQSIVwI9/gsIfmMG603pWHBxdCi/t14zCXzxX00JKb8lvBFdNr",
-	"y9Z/vninfU2Jnrc1VzokUErEiJYTEmsm0hhsnlY+wvi6E8hdAo9HMzTYh/YhQBsTYKFeBk5pefUwt6pf",
-	"todPxgocOrvPl81EyR4mJvuOXlNjHH6vcytnVA9JVcoDbw7mNLuDjsjqjC7ClG5VFxBsBBfTtrzj9La5",
-	"U99XoVgbyptmIa/euRu4Q+l1RRojn9AgVcqUVeWqLextvm9kkLXY9bOjAEJSd96qC8yZz2SGi3tKDhya",
-	"Hq9QZrrTUDdYX+qOl+nC77kjPLd+/hBEjSPW2Lsga4Yz+tJu4Lbamwhpsr/xW0bKwtl7ffkzPFgnHrCT",
-	"OjhAu2APq7i5xc4MCYadNdAnHQhQFd3aRhVbnzh8eO/E4bvObThrgOdvsRMbMzihKjWmMDpkuozbbZlB",
-	"Xnkjr3NIvngDM8tSkpcaochdSnrrdDVll+O1ItBRszTIdvU+Q2vVUYA6UAthY+WLdebB+1RZ62lR3HKU",
-	"P6d420Mi3ppIB6u/F32HXIfGLF0DUEDAEm/KdW1d7MqB7Yl2VFWbW/c8YmM27JS98fYeUOM2p4sziMRY",
-	"W0WDJDTLmEKwf3iccHOK0go3CNCsIVUfrLWV842mDE59HRNjSCK1wVJU3KVKha9pAcgB/XUMhzRw/6VY",
-	"I3iUSkDQC6v5NgZ4JzLPuTFV/pydqEvJpEmHc/A+2BdFIy9w/TvuuS3xMkBc2ob/VIbibaL3fMDb3QbB",
-	"p4ccWtmO1qvu9qFQPZaNjHAd1tl9ADMaYXT3YjhBfc3llzYbbJSFqa+AaKl6TCtnbNCgyNp0VR2GBu1F",
-	"LSlxtZziSuTfpEDjTUUq7ZKLcA2sq7wIHHQ3Ebr/f8L7eUzwHFjtf0/AmTB5vH21eqaOfm2Ul46IoiKV",
-	"eTumMp+o6fR7Osm/m/nXo+xGiPn06JkpJF0CPqF734/2/vLHj6Nfw2gnMIhd2Mju7afvbRvrrPW36PCe",
-	"Q2mLZwfEPkGefL46e4r3H6A5R75mWlUwrNc0G1UHQ2x3pUpeT/0VX4xwMhuzpNhcD3EMD06TgonA4jbJ",
-	"eonHl+OMJxVGj8JKPSxt5vKnpw1jkA+WaxV5gEagZAy+jYz7lrZKfQWdZqhj/t5k+TtKDvtSeUuWaApS",
-	"eu4DfO1yjpQZM2pAqNyEbO2kzaEby06cgvs+zPDOIeZebmms7YjT60i1rDsInVuc2C54jFuix2MyGL9X",
-	"2lvn0vbpEIR8o6sshiYJ05rAExAmSQV5cf6W3LBF24qCRV/QpEiofwGsCmg8kIJQgcHJZFwakklZWCH8",
-	"1NWPoTesgssvqNZzqcD5//erq3PykmqeWEKDlQKBnVEF1ORmODOmGNzdgQt0IkMRgmiJ9GFQoPvICZmz",
-	"MYwbY9ddxV384l+SC5aS8cKFJg9HYiSuZpA3gCjvPhYZMdFOXFyIugUoPzswbFXJ0jA9Ek/iORvbtvdB",
-	"sxE026cFj5960zL5TXp7zJOYHbF9/GAfUBWiPUtHAuyzVnGDgG8f+gHoIEugeF67M0wb9ysaUeHNkagw",
-	"YiYcMOthjl9m0hfgsFrhCYlTmeh9TznDPI2H5PjgkMSloKWZScW/szSuPByJYpCMQDO02I4EeEEjyLWP",
-	"J1KNIYYwbrlElBVK7SPHJBbSXENmcYyh4E3QFCmgqN0I8ME1Y0MSe4HrhMz4dAYR4vY1n2KAGwewNci5",
-	"PSyQRwXQQ/KyQuiJE5myOHJqov0CmWWMrSwveBWy5kLQDw9IBZUH9/N4YZirJPf84JmDGaBTdl0Kekt5",
-	"BvB3hE8gEo+MEQfm+OCvJHa9XFseJksT1xhrY5kuHNCBGQnEPIQsbNv7kHypLJ0OjsZQZVyQEhQXxUqD",
-	"ci5IQR3dLmDH7SkcCapdEK+ruZ3xGxbBobVrnsgcAlTnYHugghz+Sv7BX+7joj+DEeAyHR/9DZNJnh88",
-	"c3yhjYxA4H9C7co0g5hgLDDSMWOCJHaGDGstQGJJxhMmNKtBcgfv3145GDVkBfpkf18WTODJHEo13Xcv",
-	"7edOgkapeHCG94vVuZjSyCwOhwfDA4jaLpigBR+cDJ4ND4YOdG8GTHMfkozhzylW/UN641K8TQcnA3sf",
-	"vL51uY4FVTRnBsLx/xm+A+pH9t9xHOPGB+sb4e4PewHgWYYxHWEWVaNMCi2KjCcwwP1/OX8oXjybrqW6",
-	"XjEw2GXGCoDgcoJAAdph9TuI5nDD1Uj3PXQX3ExlnlO1cDcPtuZrtt0yQht0DIHk7nZGVeif7eiqwR+2",
-	"RbdH+z/g/7uleKl65wLF1uTc6iV1VD608AvG8nAss9dyPbkjf8OsKH71l6cnHgpkzMcxzkKVQjDleEFM",
-	"pyy2R93+8UbJHCtAxbCjMXkylmZGuEiyMmXpUztdOmXRSHiWScXCfjnm4yH5KDIoqlYF/M4UYx6+CRLY",
-	"h+RNBdvgysjznI3EBOKEuTByBZnK2BNnZD15V5fY+JQcPIqrRH/RWuQV2ud2ib+6EFZ3ejFbuB8xQla2",
-	"PRuhhjDHuF9DkPK7pqE3GPe4m8au5PZN/cm4xEpS8lpm0Y6F3AHPsEKLKoWO3LGwZwtPzRoesS1nBk4I",
-	"y1hIHcxDaUIvSEXOLn93Bw4N0hkXiC/ovG8yK3OhCXCJiMT2F/u/Zt+gdjEwCSrSiHizeLaISFynqceI",
-	"byQWJKEaE7mAH0VEMztugwJsIvOc6mgkNMt5IjMptB2doWM9hDH6U28v+M+CA/Kjq3CFHdR1id2jIwFI",
-	"fh4AKaNiWkLqjJyQF1BAde+d++6UxK42alzDKlrNr+GUiEYCMJUODkigUDL0KSyLs3IqhCygEMSrYrpw",
-	"PyhGcxQ55oobY8UlO3LDzWJvqmRZEKOo0DQBAkBkI8vkDg8OSMXJ9JDUCfKNKsyooShW4yvaOUTLdgGE",
-	"HxqOBAZnc5cNBaqux/T1CQynlj3DE61NBeQdDBZwt8ZI0DSFPfMtcGNl8L8B6SC+iBMQAfxqThKfPYTj",
-	"rtCs7EBHAlutxUF7YnSIo/uiym2e7uS0lzJdbMU/+nmKlqoChEqvW7LYT/Rtu/lK9x9j/PVqWFVLT3aO",
-	"pUfjiK2C1AFuCAYVuzENuFE53wk3xAW0qixudITygZW1MQ5CIQjRfYWn/R9jPr5DBujjFNqE8wq+b23k",
-	"ttz27QR8zaFr67irSh/wMITKx6mTJ5Y75lKxpzsRTekNw6hvAVLfpKrsferPEeifVgIDJXzt7RPUHH5j",
-	"ZmnZQhS6fvDLB+iBs3b1h7Gcx44v080CzEs+fivOqUFKKMKliT4wlupGgELtCm6O8xdNYmboND4hx0d/",
-	"JXGhwD0GEv215wyVYSIix4dHSw/5qvs+dohrq5dg9FJ7H1+n3OyQ/u/HcftKbOhY6s0ffyr1YQQEoa7q",
-	"BRUEhEgFxc/tpXkKoBSqkd3pzmcureJoiBQ74Hb7VTXSn0PnQQnzDRcpWcgSzTc4fSvhwVdjPj6pq4ZQ",
-	"TeLzj5dXxOG5Yq1DmERMfNYYrNMvlU6H9jf8cN0ww3nJYpOOiPlxCAbYPg1n4FluVJd6HJpuV7DqRdBH",
-	"m+kSG3swIb/Hy0PPrCj4/vyYUAX4ibTeB9zRTlr1JXGRZjM6Hpz8cH/tj0sMe/af0xIXkTW+s/fS9+YX",
-	"NzzLGh91wgTbs3rU/g9VirsAtYOGC/6aSsFVpRgsr3NT3V2Wwv5odaeX+9euBme/zp0Z6D69G1k0+0bD",
-	"bOObGkIDvuG37DtQIpj4cUBoctwfYKuy0Pu0dBERQePSCx+gBbmdc2m1E8WZPgEBzWstdRKpQylCKz48",
-	"4q81hC0fCcfxXH1l8qVhU0ed09eo8NWGCYDzsdRbW50WAMU6Omw6L2BOf3Y7Jsyihx0Td2RXRokKv9dF",
-	"3+H+t93zjfMuq9NtiWnFyLw0aAfPSmItaKFn0sRgn9fOM/T84IDk+hSsdnFKDY2xQEn8UlKVwsUUnzRg",
-	"g0aiggeAOtLIz8HzASKgKySgbzRxpwUdNFnmlG9dl2k6OgAjYxMODakYIq3NSNi3vO/QS+6WPF94Jxha",
-	"TQHXXmdyni0g7B8nJ4yuzwQ8mEqm0SsEFgE7LnDGcE2S0lhRfUjid1SbPZj33ttXsbd4OBAEcolzIEzU",
-	"Xs2RALem5RV6CC6N2Eh5PS71IiZjtpAiJUfPf/XzD52gL1aKgxUfbKRuUGxhfnvYYn/yrvc0RN+1TT1q",
-	"IOm7lZ5KhgYh78XF6e7kBFBTQTtVHlbLicA7jKx0D1IDmPeWhI8C1NJf5235h33gz86j/sEWXRzqd5px",
-	"jElR7FZapiLFbtiU8+g7/HJ3e3AFqL8r+9ElmV75isruQrphYJ7jDowA7yfHADA3mmWanTYgSm4YK7C8",
-	"3Yzq2XAkXvhGXLVqy7rQ8d+MSFgbMxA4jiiJ+py5RxFBoSB3H9nzcGe9+vrhHUf/hi2c58mur92nIYSC",
-	"WoYOY3knkyqvPJStjbKIo7zhYJ2AdbcrSbmKNXFhABDqSvO1LGL/xw1bvE2XbFNLmYB0AnUFFVhoUWbi",
-	"gjwnYDzyISEOvMrTsjcjrao2F7AoSFCb5VUY3lqBtZFP82son6ZfxHwvo9mF389dmBxtU41N69ymujRH",
-	"Jy93VbD+7Ny8URZsrcjpi5cBaNpOWDokXHm/iY9rQp8AqpiOG2DSMLDlGbcy3aZt2/+B/79N7/ZdQbl+",
-	"epp/rS/pPz882pAG37SSLJ9IGFhFRSGNf5VHAmId11inS7vKZy7T9+E7cl4ay8KaO42Ag83uOhe/xq3s",
-	"PDOfPF7io5FzXSum45ZxgXI7WC2MIHLQvdW9hTV1IlIHqbvcJUyFwjsKQevIk0/HEfl0ePB0w5ru/4D/",
-	"7/aTjFG1vXkPFgUrdXTS45lt+lNVsrCHK8NRX10IYRcMGsyhqBk6WMm+a+PrN3US4DljN36CPSI+fPWS",
-	"mu6qyT07ahZxP1qbaPuAy3B3p8KBRnadi8/gYX52tIzouZNj8k7KG2/LRWtPVWmrEuXpDbrtWR6S5e9N",
-	"6x2UAqfvcU7RuW16u1MEowGmUI4zrKTHG4DPv2iSM0NTauguduNDddOi6AhxuqD94GlGvdtL0rrMWdr3",
-	"AOLjj7OuF9D2PRc24xOzGwGywiW2sv/y0i37UtuLpT3id9BK9hKLSVUnQ07AYuUhv51BlSuSUYHIXXii",
-	"FmTO+HTWQOly4Ohgb11G7B2SN2DjowYihyFY0cffykJ7ywcGrzhtGGP0RuKIaNvKaWVV49rZDaWogmIB",
-	"8i+gz/7GDCKePyKPww46bn1M225lEWNlSTwBu6CNCsBkXoFX15jtVHQbUMsa2qbbJK+gnIqrCUBzOmUp",
-	"mBagmA5gQRPFMkY1i4Dk2cQQCTbFQNHP4Ui8pskMoRNU+9CjQorF06h2puC0y+reguX5cytCS3hV60MD",
-	"dxUD4/3BgEXkwrlAA3IRXQohbDcRzv4PJecbLApVbpQlJYhqs3QCqfQXck7i96+vXsTVYHzNPGeNhw8n",
-	"bRLBSN+GaR7HP2aZFFNtJQpI7dAkfvX63eur1y0nbwzG8CFELzSyc+Yj0aA6orlIsCjv8qKECBLjedaR",
-	"ZMgxaBeur8J3ePTXjbhnOzR9YLH2KZSofzix4fIQWvOS/qTWQOrvVO6+VLj6j3ZGG3lsHYy+SvzTu7vv",
-	"XbJVjZhoO0mJnASXC4AQNjhhkRF3s/sss7dIqjEvDSClIwAF+xoTKhYOtxMPjWHfjI6qix60zJzZ604T",
-	"LlASmHCWpRWuNuYl4C0PCUDeKA3QOy4o3yxDZdGRsM9FbmRckJFDRyFfS2mYHg2wOAUpZgruIZokkCBh",
-	"rx6I/U2lS88phXHRtBQ7n3CRol3dgS1JlWvyZEbVWJYqIu4P/XRIvmCcB3IcRNvWtjFsyN+RUjCSMWNc",
-	"BBxUpVaKJVCXGtIYagD3GNmhlkNySRd6JFpAIwFGg6DhWEhzlcmslLJIUZ4TC9wHSHQOKJxfBx1cJ1y1",
-	"sCcoSVi5rQqL/6T+2gATP6tXhFr/ibP0IOw/cSMBAONn9Vajf/Tj1w14i979LhX6HTNtYlKUxpeAckYE",
-	"zLqSGaalVjwJOKIlbvC75RLNCq4Izak91JmUN5pQQygZy1KkLPXagWOhLuphxhFXKLQOWqoO09AA325k",
-	"3Vdf2Jms5tnff2nOLBsl9gKKiNsY5LUIVULkrYNecuHUUMgCBLIJVS7vua7W3zVVV1oiOFkHnbIKUNR7",
-	"Rn8yHaFVEmSthoDU83AJBC+ZBrXTLKspviGAOJECZZBbF0hJCxcc6nNf7ob5s/Kv29toAIRs83a5XmAT",
-	"uqWfNaO7NebfdnD7PzSb5kyYnzTMlQP/ocWm3GD8sW1rNfWPa/WaqihBoEBBjZPSa70yXuj9H/a/u2Fe",
-	"HD/W8pxlvLBP9hlTKucikzR9zPH8VoO49xoTpLzv/9CGFXfdMaT9hraq/dhmPdQ/AOd1UAfCo/ePR426",
-	"IKPD7W8d77r7dcbaII/K7bYdUiFhSP8qpv8uIwJnOkRR/puO6hH57Laj+lGB0D3uHVphHKJH5FEnss8F",
-	"N4/JHX/qZOrrOT/WP29GwTvaaSIoeSPY1f3v6XV38y6XFO0ZXUapL4AJ4RSNGLM13adfNEmooZmclmCW",
-	"YhyMOJDmfVp5eblxwcosYcJ4bc55urwCs4QJR7BXORdM/RcknvvEomgkmk9GtVsLHWVL8ReASjkkH+AJ",
-	"6gvOJVSQJ1fPn3a5N/qZeOKcxc7LUqU94ewQpdbIKQZ/zFtLCNAaVpP8L1BY41MALAogFHWpZrAqLc3M",
-	"65w5e5ii+W+i++O6QOy7JtTTyAkq+NonuiO6CReap1iHD7yQu9Tc0Vr2oBX9kym6NSblWi3XUflOQs8a",
-	"AIdgzW7wlyruHzmHFJWHvKEAO/bVHf19aaRywbI+osIlRC8M0wgaJdg3MyTt4NtGPhPN2UjEb1OWF9Iw",
-	"kSz2/sEW8Qlpw1G5FMSM31oihVYQkMf51LUD3qlwrW37AJTA65avc65zlybs/WOAJ5HyyQSc9IhMBSwV",
-	"O2x4b31EMFb8opapEsjRgr7wM0+H5LMGhxDAm9oXRuIJJZ8/v331dEiq0HYwy88h+e+kKofgviBV18Iz",
-	"X5/n1RnX/ru7D7e8n+u1gSDyPx4tNN7hqP7c4PhGp6t6HSwy1mKz9xiJl2rmxUuR8q+vEB4/1KF7bB+e",
-	"uYs2RtXXBM31owfVv3DlLbzLOXS+a1kFZMB1Pu9q7aqTd3xwjIE7QtoTcer4inYBT7m8RTgairWouWH5",
-	"Mj8Ydjie70nW3QgSR+smxBHDMh9rYzml5SP2nMIUaAbxZErmXO8m8Mn5jk2DFo0m40yOdYRZ7TAAqNfr",
-	"khPDrLkLTsIv3vaZ/BXq8Q4AJNzcqmDeBnB56JrZWr+4DzYEdPizQSF2Qcu75801mvuuYCB2RTwO/2FV",
-	"toAjwbSLNuvBzvaxpun99Nfu6G5otOOQ9UAXQLgslu5gqS6NLEirrGuPJSmW8RBXdbUz/9AjisW+j07J",
-	"OMuceT4/rbKMnx/sCnDSswK/HgAk5/0TjYWs1uueXKpr/RvOkM24St37EYh0Os/owl7P0sq2WN9OSJfL",
-	"trO0gqQeUXClgmYPQBvxjwHeCAT4OAbdwIp1ldSML1U3ZhigkrLICvcjEXNxSzOeXvvW0AKwCiUHLLpd",
-	"kwzCdGqgNwSUE1WVefvgSCAkQ0f8bf/jAfndzvK6RthbkVMhk94OqsgoFy6Bcwes1Q3cKldJxqggX9j4",
-	"96ur3dH7lr7DsHaJg7I7enlxVUMMHJL3/KXVpSpxEidhtaoThz7QXjNLPCNxwwozJFf28/bAh6SJezgS",
-	"WQDksIY1HJL24eNmSfaIEP7ckzd1sgPPsgaND0eiLSU3UH6gjiMgMtgheZIVbD4kLxrF9eyLGU1QRR8B",
-	"lCJSdORgKbhLxk8b6ABOsfULsrBLDY1VdrSS6ZGw0o+Lo189hmjLRAzMaikbqIoyw1jrClayCsDGBldO",
-	"cNQ6myzTjDQGwE23atw6pX0EqG97uhwrXmyLMujwCYHs7vnuCovYCbbh0c4v6y6lur5FG/kVaCfum3fu",
-	"6jb6lh5dPb5kEErpGKI9/Buu/5Wb3OODdYtR8MSfPZjfzmKz+RJWY+fCmVvAajccGlb0MHl+eQ71fQLR",
-	"RtMZ8TUGyJNPz59idK/tu0rzcSl4toOajc/kXIwENSSGx1wprnjZ5tHg5lCa08eg2C/qOvau2MRIwPe2",
-	"cwcAC6fqOpFikvHExKQUGdTsaFozgH1HAK9bGTyhL+4wc5yFvy55ugx10yWRSVdVGXbCoVFx7S83l0ST",
-	"ZdGS2LaGSz8qONyfAhYO8o6apLBsrmuCwK1wIBco1MmIrLzq13hblX5HM/4okIIb1iBf2W4XJ3uLSKeV",
-	"Fazp7H4cpQw6RxSjOeSeGulqcMsJObbiqz0iOchhVcURcG47EJJfoPDgDRbb0YSORHyGQ9zDUOSYPDk+",
-	"PHwKNON1YvIbf2m/fgaOhrGyVwJJpBAMgK9HImP0lrVYhFg1e9eSatEsvg3FRoA9jETNH6JmyXQPzV1B",
-	"n0WO63hmgT2gk9EKeIrM6WIkZkwxx9TwiQZXgwa8fwR/bdcYt+rc15InN2HvyHlp3MJt8jg36yW3C0dH",
-	"rjgyefLp8OjpCaKVJ+7xoE8JnF/oVKqcpij81F5Tv5/vXz0fPBIMTB9WKhPDwqBjfYRW2IP9/3gsmfWn",
-	"GdCuWhtOzEzJcjprHckGk0I6DDFiJ1iEgz3A+uASWV2EeNPAAT+lnhNowwq9FD5fSwXRSCCEPYxQcePE",
-	"Dwax95BzRI1heWGqKlNVHrRxmTjel3ECuuhIUPAF81sE94M2UpbxW6YWqHz5slOCzWlWVTtiVLPTyldS",
-	"KJ7YA4AMBD5gXAgXttmEkSfxl9cvLz6+e319fvH27PVl/LSqO8zNiZWbYNzN3LDMsreGQuGy7Z/E/tkP",
-	"0pzhgsZPLWdFTVqV4nQkCpllsJCAqOGyhyPn1YUfqpWpUplRvXTJzNTVEz51vhgwLZTK6v5wW2FyuFcQ",
-	"Tj2Xi0iR0QUX08hng1vix3RxLNwMRVma1ZtrMazD3iS1eVRTrOxOArSkTbQkE6p2BhCINOKt1tDFzrxC",
-	"y0fzX7JUgi06T+fV5jPXLv3DhTOh+BI6OWNAtSx3BXtcXgH1uHrg01MMEwmH5MwTT1NrxhaVr1QnRsKx",
-	"8chXn8SDMiTONqiq05ZkMrlxw5ca+BmZK4kuxryDpP7bLcsjUpXvooOw3MbskLYQRKjJ/5BzWUHH725N",
-	"dpHluAAnynNG6DeuH40GFXPdPtgTFbhZLLfR4IJHWE/h+c+SZa+tWjoD35JYt1Htc4GGsKJoE+VBDNQL",
-	"P+N/CzfZOY6lUbwRAUYijzvCULHv4z9TdnF27FGEBf+3WCmod1EWhBL0cUMJGvB32g8u/AOXbu5xIrWR",
-	"RcHSU9RjgbAwPqoWZ4AZuhZpJgXrs9KasZsdH5grZmUCHDmFcwL2cgEhkQj60tIyXIY0DN/ZT4AVWyY9",
-	"EgtmMHYjmZXiJnIn7RsWrXTiF1eW4kSK6dwVNrRbQ3exWDVuJKxoITx67qkPmGvWScQDHdveAUvCStBD",
-	"UhcespshpQD/wEg0HQTg/aurbfp68tcLZuKmKldZkIqMChHGKrlk7KYm1t2bbWz7F9juzy7hY7sOl+7B",
-	"6C1qPJVwDdauOXpudnF7/SaxDhRWY8DD1K6/UJvTeh0fe/LWmqcv4YnHXE7DOi3HeFlDkpU7cUmpFKBT",
-	"VxfVrszJ9oaHUmwrQsCjXflOVVwrdULVDoeT7HiknJDzj5dXkUPAbSKjS5EtAPwI4GBuhJwDhowrEAZm",
-	"3RkoGlgZCaVGrFDpy3k4O8qMWlqalqJDNvyMY39MfCDsofukSVJURQ0ytjPFA23qiiGGhFsP1NNgoSYO",
-	"0ss+mPNlCqnU/526H84aE12yGMb2r0v+nb1cGKbjU1d6T3t3gzJWnzgv3eX0H+I/fBnS889X5Eepsrs4",
-	"Is77RuJve7neG2dyDGakE/LSKg4vMzl2xUjfTvY+SMEwau6E/IfzvXKjG2bI96+ex6vFUGPNRBoPyQvy",
-	"+eIdScCyj/KW7c+HoNtRRlCd52Qkjg+eYe3jv6EDvSpF4C9a2CmsIo01w/0Dtgv7u5REZmlVAwPhWaoo",
-	"PSi3UdW8cK/CmXMcFsBZpJmhHQXOjWgaPCZs3gCC0zd4aZ+gV8adW+f6R4qZsQwjScZW49edJBVV0PiI",
-	"CqNB35tj6Vtd21w/NojUWUX8ya28+ZbgqLu8vWkSaGcOlbj9qECuh4QaILMnnw6Pn643veKDcE7QCKv5",
-	"dwYN4jWEr3kEGFfkVrC5D7mxswOo25rdnJLjw+cjEZdCl0VhqTe9zlnKacOEioAUaEj1ii/1/sCV6OEA",
-	"/3ppV7TBwXYvn2Dj0I/zRP8v4ZNNdlYZsIwk9iTugmHCBJtcUioylXZPnROnj2EUf4BufXzbDlmnr2xT",
-	"J304YubC9xg7DRZ5KhhY8BD6PBgka5cIUuuD1AXPp41UjzXHBZt3hXVcbl59HHmdctLMUjl8TkJn4Ukr",
-	"XA2OnAumf7rDc3LmFugnHBXfVfi0/OSIWbqoLxK8cqubpi6eHxQQO4n8lrO5Xi/q1e6lJJOWZFO6cBVt",
-	"rKot9gBf0if9fKjrjusKS0wWDO1VTy6Png5DctvvMI5HzWSzHXQaissd1YP/u5wTOTGO0mt33xwAytKW",
-	"zG4HtGuBzLlouPBV1lv7QY3L8YqIF0ooKWRRZlQ1MrgkmUlTv9exa9CXXdZekb1nHl5oB5GgAHhkOQab",
-	"BxYUHmZJqbhZ2AW9i34MoAbL4OSff3SkPtOC798ewsK65pbH/96F8wPdZ3zCmlruk09HT2svqdPGVhNZ",
-	"f2PGOIBrx/64AAdtRKxQU7fgjutqC2+4gKhEZ8t8cvU8Ild/edpMJAf4n9U3a8Kk9U47qoQNbo4fjkoU",
-	"BlMuIN1P0aRdrtQOpjmQdjHA1cYuIYSkUhdoFWOqyfvz40a6MQRXrL7firMlXEStoGAiS9Noo4oAXGnm",
-	"k3OtYbGDZt2nE0LTnAtI6LZafVR5JQvMUYVw0wmpPIOfX757e3b98fwScQcb+dlF12pmdHzib1htoMLC",
-	"hMQ5vWEkZbl0uk2Ohs0Y1OiIwNkBY3kmZeHqMmSLUzCRgfhf1yxqwNjTcWgVHQtAayIUMDslny/eah9l",
-	"Ze9nxTJq+G2jMfu87ThEoVIREPrHNKMigVLjUOo9mTGgBwnQoK6hGaMZFBG9+/8CAAD//w==",
+	"zoX/fLy8Wo3FGpwMWkMevnbjqpeT54VUxu3IbHAymHIzK8fDROb7SWmUbPyvZ1SxdL/V5OCu7+7Yxwol",
+	"xxnLBycDLm5pxtNrXKm7aPAbEwzbXN2+qxkj0+p3YiTRMzkfkhdjzYSJYG+kYMTMqCFFRheaCDmPYMPt",
+	"b1ToOVOE268NuWGFqfbta8nUot64aes45lzwvMwHJ4fVItsJTZnahiY7DwlP731Wf+cpk29fLW02E1Mu",
+	"2LD9/X22GBt66N7y1C7T25TlhTRMJIt/sEW1FMhA68VoPLZnn2vtQ4P8nz9vkf9h1GIlo9G3o8O90ejb",
+	"X9gf//kgTvJ2Agy6e7yOg3cN9Pnh0QN6f0fFtKRTtnoWXpCXZ+fk+C/E0GlEdJnMCNWECSIVKczey4sO",
+	"lpT5Fvty5Rd7/xcy5j9+HEV/vXvyz73rP5pfHkZ/vXv64yB6IMd+x3NuqlVeOo4Z/NgcYcomtMyM5YPA",
+	"Ft35dExxB6f1nE7ZlbxhATYUC/bNVL/H/lYo6JSRMZtIxYbkY0G/lgxZz1TKFK57+5SmOSMwPSJFtuhi",
+	"QEXVfQddHR/87df7Lnf4mNourw30eRcNPpWsZB9gMEGm9dX+vs3V/kd9vx9Fvx49jFoumEjhVl4zQuWf",
+	"6XkB/+XooLj/mO5sJ7qQQjOQ0F4kCSuM7dGKjMI4eYQWRcYTuL/2/6XxktuC1aMs2CbHV/bKo5pMqLL/",
+	"WSJLaJbhRZdIkTAlWHpK5lau4IblmqTSyTEabsCAEBsaiXtsH56BgVjZb2cThMYC87O3vpUjh3Yzzj3Z",
+	"dnbqCPs/t+vctxvo/wVRbFJqmlnWSsmE8qxUDEZz0RCBdrYOrUY71kOVQjD1oL1Denp06rSjvbU/PmCw",
+	"d/7A4snC67Bm+s+bTP8gxPRfGMPyAmUfJQumDMdTykTK0hcBTeE915qLKZnPeMYIN3bF9ZB8nBBKMqmN",
+	"lTNPyHzGBJykTGpN5hQES56w1E52IlVOzeBkkFLD9gzPWYi7MKWkCuh80UCU+Zg1f2pMSJYmkXlALEhh",
+	"XInMc24MS4dAriw9gfvHXkRDophRixP3gxOOFWcpoVPKxXAkFMsY1fYlYHCqtHwsItQQIUkitRnCEpwQ",
+	"bjRwFaZIyu0jEyW/M3tM7O8jYX+HpmoRnInUrxNRLJEqZelwZFk0E3b7/jmwpI36i52LXUcYKDBxA1ek",
+	"H98gGth+Bn+EVB/b3N4tVfYy0LZdRwMXVfPui1fYi/v0xnfmH3d9Vh+rrt0372AEdxFeiEFauuQiYTWt",
+	"aMMKMqN2HbhhXjLgmlBssT/taEOV8X32ewW3K2RjaF6S//TE1+yjprp6weX4XywBve1FmXLzWtjVWjll",
+	"NAnrc++ZmckUaEPJ0jA78/o+fvX63eur12SfFnz/9nAfmIjePwFtaWVedIs1mCiZrw7mAzNwQzppLsk4",
+	"E+aEUEFomiqmtf3l7fntcUQo2f/12H38dRjq4gY1nHYPb1Pf+Ivzt+SGLU5JjmzGdiPNjCkyp4tggzlN",
+	"Q0pAPbK51XntybJPBpuQc4E7H7heQV44JZb8FiekFDdCzkWwFUskTJu3abglEG+5IGNpZoQJy1g0bDD3",
+	"jHKqw+3KjAXZoDbUlHq1t4+Thk5fraTvx3a9sPwo9yL5IHQx6BIJeKX1L3Y5QUayhEmAi7TJk6f/lU/U",
+	"dPo9neTfzfzrUXYjxHx69MwUkq7OcOl8UThPsCNu7o4uI39a6sE1F33l6LU1f2pP4RCP4QN1f2gKxg1H",
+	"+x3XgfsTxMnWH+uEhAaPuKvmQZWi8LmlVW3mUNhjiBW95OOWgPA3+2+TXvhSUpW+VIw69tieZ8oKKyqI",
+	"ZBGkUcWok5ZWydcy//68yVI72zz5xnj8O76rajTBpbGzPJOlCOwlXLerTAsUBruZGbO3lTtfdvyem2k4",
+	"Eq1riwvz63HwxMksZdpcskSKNHCqX0yrZvFJcss1H2eM5ExrOm13k8pynDXW0d1aK6uFV3y7687l6bAd",
+	"VxxhbB8CyyNwhKWrLvDmywW8N2djYk/6L5okmUxu+t/zheQ6dH++yDK3WDmIZ7kVTJ8fgE2hz3k8x3YD",
+	"ZxGEmf4HG9YNLAahxpA+Apv9RipSZNLoyO95Ru0MSM5FaZj9GmlgwhVqqv1Hc4l8OjSchOJVs7kNeNI2",
+	"oZDQAkQBe6uYMyrP7BUk2Ly6TFHs00YqOvWXVfgCRPlmDd3hA3al3FHQhCp3d6fbLY7T1lbXBsXDLTf+",
+	"C8qUK82FrjxHWHVP1cQrMq8Jxu9VvQGdh/YdRebVPo2ZM5atHJyiUPIbz6lhpySx7FCTGU9TJuq1NVL2",
+	"ZGn+lbBEBLRLnh1VjEyKh1H2e+wueIXSkE7oJCVPhLAFHSQII1xt4e9yTnIqvAMsJwkVZMysBsf4LUuJ",
+	"kPNTKyozbWBVCR3LW0aeHfZawmXdgwIbdJtXD6ux0p104BcncIPDvKu7b9Og+tsiKw0+yBqIYd+MdznR",
+	"2gi3ugH9e3QmKB2wDfRvhAck+EtDF7o2U5fC8My5rWFZ7TxSBoLAQ8bPRcq+ddJpMivFDbgxpLK/DO+1",
+	"OROaaexLs62U5C2mYVi+Tsuze31K0hJtakyTGb1l1eo+ZAGVnK92fCHnTR91KUBWo5blxMhj44f0qQ0r",
+	"VgXT/u/fenvj/RpYlv7TQdQ+062t7uQPKKQEvGnQEplzMwOzVkYFC4h3KUsyqx39blkSz7hZNCTZTWJp",
+	"/7WC3re7hOECXL4S+vfob4777m5BS43ODtfCWMqMUbFNE1JmDyMwvydnMyqmYVvcF2+FkwLsFBOpEgZ2",
+	"k6IcZ1zPWHpKKMQToOjGgXnbN/zew6ugaxF2i0b4nbKV2xBtLfEYN/A+ytA9D5i7hGFTqu0NDS5acyg8",
+	"JXceRyelr1oMtzDn1boKTdHhR7PzVmsbDw9ykBXfxctFgy3I0gBXOCW0ySy80G8kMSzLLLE4U1SD2daz",
+	"Voym+pwpXKHQDYxCmrP46EoZFvY7mi7TW4cCHA10F+1YWS6TYmopG0TfZW9FP50apHld7fPSvKpd6d55",
+	"r4V1SJpOP4DJY1tkToU5JfG+LOz20YzFZOYcnt6T2aaihPHMEknQhTLJpOzwrgi8Xld/sCNocbnmb7Ow",
+	"baihUm2Qe13r2H9TQ8KhRtV8sLPOpb2i+iZ0xXkhDsKjeKXxjFliT7cTTpkiM5mlmnATuv4eS4jmQXsy",
+	"NXXcZGX9ebDU+W8tTN73ffBLvRapDt16V/YmAweDBtXN6W1uj3c6j69hAeuL5ZWWfT5I7GWCzWmmd0t6",
+	"qnXat5eLvYE3IGhwdMl4NXnni/2/WCbvJauA/YrRZEbc9hGapvoRJRdeXT8Dt0J+oisag7eYNw9PWMap",
+	"SK+T61bxFEsekjR4Kxhush52fnR2wrOdHX+pXLrtnsfozAiapaR21wBVDCwTSSb1tlZE7y25v9bRz+WA",
+	"sjaasKgyfUxKWwxBUS7aQsL2qosLUVi9c9Gjr3Gt8andDn8m0S33gGsjDXmFX2cs8cEJZXHDWNFg3Nsv",
+	"0IPVS54+yNhl1Zi1KsKqPLckl2fSaDJeENvSqmS/BctmTISu6I/eAWKYNmTGqDJjRnd/P2ueBd1bl1aX",
+	"pVndM3oXVnWZ7TdfG5qxd5bFBnjRKzAnYoyAZ7J4XBKaM2KkhDUhTz4d/po+3e3h2TZ+pn/LhuqbLQ04",
+	"ILXfn5WudVFx42WQykt1fzksbChoxgk5Gq+IrcFlK47jz6Rfq9VwrybZRPVtFroHz2iBWSgrl2Ayo0qz",
+	"LncuN5pMeMaclEZTQjWE/DCRyJSL6S8aQj+81/vL319cffnNXkMipSodkrg0k72/xi0jf4LWp3a0yJyL",
+	"VM713uHR88OQESNRjJq1JisX3qOZ2CJCLClZOHRm7nRAzdRty5jf4ICVY2Md7b5BX8QArZY9khXa6wKp",
+	"CqGRZ2xiPpaB5TgrmW7LLtwK2lGlx5oZW0CcIQb+4Ocxm3LIjaATwxQ5OiYzWSqNgYkJWBdQKLIbyUSq",
+	"/YPRwcGB3VJFE9N23TZWKuPiJkB8OUs5DXsFv7Dx71dXQHwRkU6+QTeyFGHvnGbZZLPECE+Fzsha36Df",
+	"OlxL28bSNkllymn5//4/mjx5qajm2dO10SvBTuCktQgZ/P3DRvAnBlFaebsK07THclHzhX7Bnp4hfPLt",
+	"+S/q8M/qG9e+/+wiQP/w6hFGuvVJwlreikaqjWOSvsE6Zqc+956K1vG3XQRhVbxyk7++O8DqbEaFYFmI",
+	"VcnKjq7roIVhMIsyoYZmcoq+6EZmy6/Hy5ldK3Tm8w6WeH2Th/bjj2mJcfZbeHHuwRhDxq3Pgn91NmR3",
+	"uVRR8qu8cGv28v78OGr6L+AQPQZXgWu/U/evDr7ShkxU4yatJtvHlO25ys65RMaLmkNkvGhwB/vJc4aM",
+	"F7vjCjwNMoLWQq4SZm9OkfFiJ1wCknEeMUjzTIYG6ULg9Rk6JsKamX/ogzSN55b0V5Gy1EfU+8vdRfrM",
+	"7UULSRzgwTEzxpWzfYevd9+MJ4/QkVtgMBaOpwr2B0Ek3Oh4YZh+o2TuXD6BuEGZcgYeIBc3FrXTvBY4",
+	"E0v6PSOVoM8r2aNH73/q2XBSlJ1M4FzJhGktVRU0OpnkBZuC6DWZFEqOWURKzRR8oxfasHxIPkiDwkIj",
+	"moIpJ51EXlybgeMJxViinQ6LSW72VdHPRwqmqCyjauO5eOUeu4sG01am+uqa+CXsfeYu8AU4GaG4RcOK",
+	"/o1dGlaEW1o6oo1pNMa8QisBgm1te72CfqTRymkOHt3V4xViF6/o4uPkd87mgXswdddD68oPx7e597eN",
+	"SHMN4vvB4TUpvp3/fXBwEBjKq5rclqy2dpV7yiFJUfZ8skmLPR430tCs17NLC7VMP0gjA99iaOkg3Lrv",
+	"lbWkVmorTsQXNGFxW1/pA6axapN/rLvuDU1YYHqJd6Ou8o5bmgXDlDSYLASbY2R8yiSZK26Yd9euHyG2",
+	"GrmON6SSaEZVMgOn6RAn8MCEkkaDMDJodF3A88zOFWLmuICURikijHGfAJ2JRvjsSsKZ3CKKGacXoIAE",
+	"FZ1dtOS8GUHzDmR+mRnTDIQImmUw94DR9S4a2F86xZ6Pt+C/dzEU9lFERUGKCQsihk4fPMElQoMmG8sX",
+	"+R1pD7+xLNsSo949NaK6Fjilocy7uBS6LGyvLL0GRSyOSJxIyJatvxDyGk7ptTaK0TyORiI2Ul7b7bku",
+	"+DeWafuY/UrnNMv8h0yKqf8bngXlSbffxzarBvIymV17fCn7JROJWhSNAY5ErGWpEnbtbJQxeQIZLZkc",
+	"OxNokdHECs5g/LK/lUUmKebs+s16ahvyqBGJMyfE5ImcEP/pBAxzzsglFbm8uEJhOymZhvdLkbJEpnSc",
+	"sWvDvpnl91Eq93ZYklBhWxwzYmSWPo2IVCMRFyhacjG9RsUvJk+ENJW16RcrLpeZeTok76ViJKcLOwvm",
+	"Mo6r62JlM4O2AmYozzbfA0Aw1eMbCNtB9Xjq2x1ez1t4+4JVbSwxyBqdYiWKuGFe1UYqDO+PKmWJlMKR",
+	"D6QyhJnKers7mBy5Nve2u//35ccPhGtvf++0tR+EU1gBzmFtvsZhdHDQP5HqAlsMMX7orEuTbYplS1Zu",
+	"mmVV8B8GcVsdhycdiazVnqzbUVAX0c5Ms2WTUJfsW5FKs5N6Xo3lbKkPngBC8tB/y1IJFkgUD2dmf5m5",
+	"caMCSb9xjfZ8ZBOeRVk92e1erdNEhGXoE3A/uWhNuxwzWhRMbAPWsEnl287G4pbhrWF5UPzEuKR+IzOy",
+	"a904+jNO6vy6wBJYfmpPucO70DJn+BTXRBZM9F2idbqlS282sopw7JaYm0uzKuQITG+QEwzFNhicELYk",
+	"9U9OdhghgZ3wbb0PJ+FnWWVoigjNtCSmDrDBHPI5SSXzqBc5s7oTjH28WHL3NImpI15xLdZEO+wMTiNL",
+	"h8TDmWBGD9qEk4zyfBvq7/DuFJmV8lJ75VchplTfaIgd4YYsWMvF4x73MVptM27bB9zPintRivOqzYtS",
+	"VBbdi1LUBt2LUjikj4tSNKy5PoSuvj7gDgqDZ1BuuJhehiP+ABsG51SjENp9QHQV9EbCQUPblaUK9o1r",
+	"o09ciNO82jy+ZHnrf+RcwBsST21ebpFw/TF4+P4RYs33cK6E3B5vpCKK3cobLqZD8oLceN+sRvkivmGL",
+	"69jBxfBwpmw4mKiJcLHunH+Eh2DVbuVNH/Qfe4TtOLkmIPP2PzEe1GLZGx5fyIzFQ/LCoX5AMgpaeiHa",
+	"xa5RAzjHiq2prFINLFvfrOyDn8H5HZeAJuq93AQnUfAbttBDBGJ8GJwENgXD/Adb7MJHYUf1mGabd97t",
+	"FgRdYZpIgcA9YH1WQ4JxlXIC2KNjmtyADI0CV+0RSKhwBv1AxkIjkGU1mCPjRccvNYTXqtoi58LKR8Ef",
+	"c6oNC8NPFdL/tCIjN6bjjFDexYiYuR4wx7ktCNVESykqdDpI8KzUiYInpsTQh3TL2IeGUTzwi1QLwGoI",
+	"/oxCY/CnykwcuAAcFOiq2lBUmRUIPNvHHgezqs3l2HqIEsOCB6hSXgIiGZvUDi3clgpWoQmaWw1xlfom",
+	"NDFroiQROjEYRkUmshQpkaUZktc0meGQUpmUuT2yYLWUc0FQ9NFrAygHJ4N/aSmGF3Tus7m3iMTl2RaZ",
+	"k3Zd3/AOmIgVwSCTZSqY1n3vYBxL135Cvz3M/2ucbnjqr+CHH1vck6UKxG7E+7f7P3h6tw/D3v9hJ3G3",
+	"/8M2chcjfhy7ZQ0QUxjqZiJ3V5Dtsz1k7yLoWqCgGOKAtfpcC+yb6cCoYoliZkjeViF7emaJE/HvNk7o",
+	"Bi5DaD449E4EAmroGnsInBjBWKpXElBr4xf6eu+irTOxdohTsB6AoJL7VsXBbZOnIKRQm9edCIkN9K4O",
+	"Z07z+DqBZGinNgSv8/D2sJ8Y1VrtTTLT96+y0MMQ67qP2PT96z62CCNzre5CeloHI7IrCeq9zJkIhnl0",
+	"Rgu8UTJfCRpy19g2QUNdCTbbx+9see0j6JzpJ6TXcUA43qixNOsEgg+o/Da2uuFyPlwqDXAYxBP89hZf",
+	"fX6wSgAf2NyH2IVFAUiIXMkO7RNMV6Gy/dpCbR0ehgO/WsFlgdZWYV87PNMb4quCi8zmb7jgenaPtQAH",
+	"SovIHV7582jdojw7WDunaIBWhEdoeMtTsUWyQGhd3d2+xYKGw5cBQYxJBz+35RnY0lwgN6OGWbW+SwBq",
+	"6eAd5LaMJ712fZYcBjOW3LAUrErjhf0vImCJdDrCmKbLdsiJi5Z3mcEBG+p044xf4A0yRsjFHmVlJnCi",
+	"OoyXNMv2ABuvhS+Ir/S3unhSWVMt5TCoY37bGFTlnMXN7cVSOz4LBoxudt06drjKEt2Gl1TRDOvGhldC",
+	"HbSwMcLTPbac6rYh/q3xqH2TK7bd6CZcTJkqFBcd0jkq5kz94jRGqm7axRMwZ8JXvIB4GJrbb/h3hoZD",
+	"ni+zAygXcu/kQ8Wl4maxGUPePWcphCabuYV9BlLyvrOXXu9bho7+3jgGGSNGggO7AfdIfuMvT0nijj/o",
+	"MNpgfg9Vit8yPSQHkPkCSkUL3XdFa1gDo75N8tt0Iz1c2WeaYtrah+GhVrr55nuqenIlOKUznfoDgLd3",
+	"6GjUmboymtyAqdZSHoZToJUWBUAHFRMw7YXjSGiZcnktpLmu4iHiiLivjSpFQg1L4yF5/a1gifEoDmAl",
+	"bru9Ay2tD2NYd5U+KMThLhp8DINNfwELqUOypGBVz+kN0xHRDHKwvJGUKkYKxW+pcauLnuclDGZt7Jz3",
+	"ng2icMma4fX/cfKfawuKnVNl/s6yNJBdkT4PuOXtMdNlXtd8USYCvGuq2a/HLdBPoA8mUqbIlN4yIrqM",
+	"m91A/12g7HZsoVW3s7mSl0wE5rOunEDQIPSCXL64dKm44DBA6y0EC8H0uYb5Yz01WaeWgsvdm1eoN7ds",
+	"NhT52dnRBGdXweAumy03WyNCXqjUcsdhN+DudqaKCvhkK3ToIIDHWtPGOrQL11NrApvNFcNz9/QOjBUw",
+	"PmxvF0aKboTindkozhu3+/Jhl1I7qkensAP+evLp+dOmS3vGp1B3yNJJBlUp5mHf9UrcV9X57gK/GhVy",
+	"luKA3pyRvx0//0vfq+kSw45EwwCD9DW837VySgQYkMeKimRGpAj7SCw1S7Ox4MwneGh9QYIXmZY+hMwX",
+	"ZyJYXKZXTYK69ECgcgAmQYBx8kx2umdefC8VIx7VTVOeQl4exuVAvjLWRXFVi8iTT4dIW70RY0KmTjqW",
+	"pTkZZ1TcbGS7Bm3x3v7k5lxtaITUET45cqqYDuMTZlwbRHXASFsIUceKVFRpdoLObhSpPCDZmNnbI6ep",
+	"C5OgeiS0kUXB0ogISbzu6DyI0BhEEkcNEDOIK8SsIADNk3NCR8Llob7QtTLhPJeQT2Tl6onMMjmHa7tw",
+	"Mzv1WdkGfPBjZptC0DsiM1e4ZhlwoBQ3+lUY2MYtywk5cJE4nUF4kWvoymditFs6aGDzFhkVADvYLvzR",
+	"aKpgKgmCfjQHVGfLt1qMyOHBAQo0MNhGQB3wnkoSyiiE2gwHnfX4DjbGGvqBRs1lbC/FhusMRUsjleWt",
+	"jjwfyFvrJmG8FYLs/aHGK4xxLsgk49OZ2QJtvNOr1wnB2qogEPothLvaBe61bUZQEMx7CVyrQhd1w+zn",
+	"YfnkhJ5d+legzV0ILp3FEHYmt3zyt2RIVxUEzI2AjykksTO2fA9UFVpdNjHctNfsW8JYytL4hBwfPLPP",
+	"jUSMkd/X4KKNa/4qRbZACHCMRMoKh6FxfPS3irOijooR4yMRQw2tvRcTw1QcYpkZm5gOJNAymQHn1YZn",
+	"GfBffYOoVD1PS+bLim5xspY09NZKWHaHFiqYt5ClSFhqbyt7UZx6pO1rFyoYNx4aCancFefyFlh6SmJX",
+	"6+KaXqd0Ae3jxVQ9E0Ft6hkjKQXshM9XZ6cjEUM0UNWPvcDGDO+AVjm15uirYgv+NbT41N0PXJBR9Xu/",
+	"CEwgxUvo6KXrB74CY6f+UvUFX77HDl+8gu7gqzPb55e6y/pEu1Ke8BSU+uxiL65ALJBS6LRcOHvcFhb1",
+	"K97EsLALTAWBOtW1Zd1JJArBsjAIhosgdirzZWUer+Q3mFeVNm8UzdlWBvbK1XrPqFNf6LzVfZ+reggb",
+	"s4sbGsZkW3ud4onfwsLOwiV/mvmlGNmG5h0IlbACWAvkJLBZW27PB2DDESlFxrQmMQwrtpIY9PugvQke",
+	"Cpe2shqFhO6cldWY8lsmomZcimU6ED0T1Fm8YlmT/JiPrw3Fusb9M6wA8aIbWOjs8ndMc3S6HTLZw1PU",
+	"MSBXCO7fyEuqCYvQTX/YIwEGuo62S+tql9v367zzgvvL/sLHd98xQ6dhJT/2ldDjcMhQy+/Xz6SWQ/iI",
+	"7spscWZkS35LfsJ+ATAYnLKmjM4juwjrCbp1DZ/Reot7cbaci+a3h/d36t5nyx7f97p2hcKiOxOG278v",
+	"GN2cH+fhVB6a3dUu47y9IrC77MCgShG1V6XRW5gKfS311buCinTO05Du+xJsKUwRZzJxPsvw6s6YVYQ7",
+	"APkdVW0u1l6NpF+NKXy86jxqzCa8DDVCyzZwDg1wmf5QNOdMHR4cHBz0fOuGh+pJvPCEQZ6MMzmO0IId",
+	"IdE8Bc3NQ0GmmLRkz8ATAJWI4CxEYCKKXN2np0Py+papBTFq4cwZbZec7WUIr28OpOUirdAoVqddL1tw",
+	"K2TGurVfngJ1Q86OUaUGTCZuZkOroLE5U/EJgeg6pock9iEH8QkozHivRMRICbrtyKW9grCXD0lsd50a",
+	"aZ+nWVY9j2Uqoqp0hV1cSJ9pKWTY/8BnIMCfvsG+GW8yY7/7ZuyHz3VT9uPHqrm7aFAV2thcqLIqjuML",
+	"bgThpdbyf8jl6gzuvAJ2pabMILC0mkKYs1Q3PaM6x2V207d1Zum0wrrtA6ezrlxIImX2Ss63RArcXGSk",
+	"Ixrc7QB19mr4lmuCAsMpibFWSOxrE0EoiHfKNjAF7aj30rZ4vpxHGljJd1S46pI0TVlKyqK3VAXk1mn9",
+	"qguoLM27qvZCIRq/zFKiyo5Ru0orW4QvtKqwrOk547cYQuShZT1ucZ88eTOItinh0jopbcpepbZm4cyO",
+	"0i+NhV857FjpJVSAvTZEe58HuF6K0hBIYLPEB7Emp4TWluyHmqp/ShHgpkV8ucCAxgQHZ4+fQPL7Mix2",
+	"HxO5K4D0mobiw6tKS/ZCMiwnVvFFr5TOpAG7HpZtdzSYM6pL1bMeUzRA9hm68wFMD7KIXRK2rpjs6uQ6",
+	"q35W1OHg2HdZ8hPPxuXGIlV+scgceMKYkXGpF3WeGxyL00qGcSWNfElXijjG9/RZuNpnbpmXi6BBO+5g",
+	"LVN0mzDacw2eXXCRXjANkdwriUM8/Z+yfG+3a6OOZNv5IlUKwXU99B53zCBdvJcSNKlQuzbCROntlabO",
+	"wsSPoy3VEA24AAIMcI+kQzU3Jyi7fC1BsPawAZg9CyXXtWE0bZaCg4dyEGDTJusKBA6HE4brGOGAFa4V",
+	"Dbz6u4v5Df74NRyhQKfbVsHpiwb2yS7arsHALhm76YtOg+cazYnzGcfIliojCKIRHOu0n3sz9zyY8nuF",
+	"9stAs5Yfh/l7neO9hMtKzazhvcc2jYS/hyT+3+2M/ituoTPU2dteUJu7csGwCOgJxMgPhEBxQQXcEKrJ",
+	"lBbhOJtCMasVbZiur/UHQGkMgjycUQK8kkNywQrmEVfwIJ74iFKu7e2AFjIS44pg9UCaZaFlWzrvbg0r",
+	"EJscYTT8wMPHnd04e8G28f6mk8o2J8L1z4iipmPc35pY228G0eD9IBr8nz110zcsx5Lt7/G/D1K85IKq",
+	"Rcuxt2IivwSr6I7N45fLwOHU+TWvXfZ/pYSnyDsdmNwqnng0SKhIWIZ/e/93zyC/S4fBsqsIv0sXNNoN",
+	"eLQm+bfTMN/fxhvmgwB/o0rh7yYr6jpoB13HvLmQ4SYdOw4DsQlObOrJIzfCcXUjKLlyNf0nXYEfdcbw",
+	"9kEQ6obpwhvDrg3rvwDzqvTbFjhcGxCCwkzBo0mvJbt1xc9ArGzUm92EIb4dZPeWEMgheui7iWGsh2oZ",
+	"2iB4IXzsrvXdRdgRsIbHjDq6WgaLbUFdPzDt+MqLg1t6jz4Ly66tYL+LNaxbu5DzR13Mdk8dpSNXzVz+",
+	"+gnLUo1KK9tmIyg573qrLlvXE4+QBk0Kb122XlVR21V1TG5+0aRQbMK/9US2Mi6/qTXfagqNVAg38g0O",
+	"e2gO40brXXl4cCG0uF83DnP5XEEPLbkpvxVcMb22bP3ni3fa15ToeVtzpUMCpUSMaDkhsWYijcHmaeUj",
+	"jK87gdwl8Hg0Q4N9aB8CtDEBFupl4JSWVw9zq/ple/hkrMChs/t82UyU7GFisu/oNTXG4fc6t3JG9ZBU",
+	"pTzw5mBOszvoiKzO6CJM6VZ1AcFGcDFtyztOb5s79X0VirWhvGkW8uqdu4E7lF5XpDHyCQ1SpUxZVa7a",
+	"wt7m+0YGWYtdPzsKICR15626wJz5TGa4uKfkwKHp8QplpjsNdYP1pe54mS78njvCc+vnD0HUOGKNvQuy",
+	"ZjijL+0Gbqu9iZAm+xu/ZaQsnL3Xlz/Dg3XiATupgwO0C/awiptb7MyQYNhZA33SgQBV0a1tVLH1icOH",
+	"904cvuvchrMGeP4WO7ExgxOqUmMKo0Omy7jdlhnklTfyOofkizcwsywleakRitylpLdOV1N2OV4rAh01",
+	"S4NsV+8ztFYdBagDtRA2Vr5YZx68T5W1nhbFLUf5c4q3PSTirYl0sPp70XfIdWjM0jUABQQs8aZc19bF",
+	"rhzYnmhHVbW5dc8jNmbDTtkbb+8BNW5zujiDSIy1VTRIQrOMKQT7h8cJN6corXCDAM0aUvXBWls532jK",
+	"4NTXMTGGJFIbLEXFXapU+JoWgBzQX8dwSAP3X4o1gkepBAS9sJpvY4B3IvOcG1Plz9mJupRMmnQ4B++D",
+	"fVE08gLXv+Oe2xIvA8SlbfhPZSjeJnrPB7zdbRB8esihle1ovepuHwrVY9nICNdhnd0HMKMRRncvhhPU",
+	"11x+abPBRlmY+gqIlqrHtHLGBg2KrE1X1WFo0F7UkhJXyymuRP5NCjTeVKTSLrkI18C6yovAQXcTofv/",
+	"J7yfxwTPgdX+9wScCZPH21erZ+ro10Z56YgoKlKZt2Mq84maTr+nk/y7mX89ym6EmE+PnplC0iXgE7r3",
+	"/WjvL3/8OPo1jHYCg9iFjezefvretrHOWn+LDu85lLZ4dkDsE+TJ56uzp3j/AZpz5GumVQXDek2zUXUw",
+	"xHZXquT11F/xxQgnszFLis31EMfw4DQpmAgsbpOsl3h8Oc54UmH0KKzUw9JmLn962jAG+WC5VpEHaARK",
+	"xuDbyLhvaavUV9Bphjrm702Wv6PksC+Vt2SJpiCl5z7A1y7nSJkxowaEyk3I1k7aHLqx7MQpuO/DDO8c",
+	"Yu7llsbajji9jlTLuoPQucWJ7YLHuCV6PCaD8XulvXUubZ8OQcg3uspiaJIwrQk8AWGSVJAX52/JDVu0",
+	"rShY9AVNioT6F8CqgMYDKQgVGJxMxqUhmZSFFcJPXf0YesMquPyCaj2XCpz/f7+6OicvqeaJJTRYKRDY",
+	"GVVATW6GM2OKwd0duEAnMhQhiJZIHwYFuo+ckDkbw7gxdt1V3MUv/iW5YCkZL1xo8nAkRuJqBnkDiPLu",
+	"Y5ERE+3ExYWoW4DyswPDVpUsDdMj8SSes7Ftex80G0GzfVrw+Kk3LZPfpLfHPInZEdvHD/YBVSHas3Qk",
+	"wD5rFTcI+PahH4AOsgSK57U7w7Rxv6IRFd4ciQojZsIBsx7m+GUmfQEOqxWekDiVid73lDPM03hIjg8O",
+	"SVwKWpqZVPw7S+PKw5EoBskINEOL7UiAFzSCXPt4ItUYYgjjlktEWaHUPnJMYiHNNWQWxxgK3gRNkQKK",
+	"2o0AH1wzNiSxF7hOyIxPZxAhbl/zKQa4cQBbg5zbwwJ5VAA9JC8rhJ44kSmLI6cm2i+QWcbYyvKCVyFr",
+	"LgT98IBUUHlwP48XhrlKcs8PnjmYATpl16Wgt5RnAH9H+AQi8cgYcWCOD/5KYtfLteVhsjRxjbE2lunC",
+	"AR2YkUDMQ8jCtr0PyZfK0ungaAxVxgUpQXFRrDQo54IU1NHtAnbcnsKRoNoF8bqa2xm/YREcWrvmicwh",
+	"QHUOtgcqyOGv5B/85T4u+jMYAS7T8dHfMJnk+cEzxxfayAgE/ifUrkwziAnGAiMdMyZIYmfIsNYCJJZk",
+	"PGFCsxokd/D+7ZWDUUNWoE/292XBBJ7MoVTTfffSfu4kaJSKB2d4v1idiymNzOJweDA8gKjtggla8MHJ",
+	"4NnwYOhA92bANPchyRj+nGLVP6Q3LsXbdHAysPfB61uX61hQRXNmIBz/n+E7oH5k/x3HMW58sL4R7v6w",
+	"FwCeZRjTEWZRNcqk0KLIeAID3P+X84fixbPpWqrrFQODXWasAAguJwgUoB1Wv4NoDjdcjXTfQ3fBzVTm",
+	"OVULd/Nga75m2y0jtEHHEEjubmdUhf7Zjq7C0Cu8vaCOhbyBPtyu7f+A/++WIqjqvQyUX5Nzq6nUcfrQ",
+	"wi8Y3cOx8F7LGeWYwA2zwvnVX56eeHCQMR/HOC9VCsGU4w4xnbLYHn77xxslc6wJFcMex+TJWJoZ4SLJ",
+	"ypSlT+0C0CmLRsIzUSoW9ssxHw/JR5FBmbUqBHimGPOATpDSPiRvKiAHV1ie52wkJhA5zIWRK1hVxp5B",
+	"I+vJu0rFxifp4OFcPQYXrUVeOQ3cLvFXF9TqzjPmD/cjT8jTtqcl1BBmHfdrCJKA1zT0BiMhd9PYldy+",
+	"qT8Z31hJU17LPtrRkTvgIlaMUaXQkTsW9mzhqdmKa2zLvYFbwsIWUgdzVZrwDFKRs8vf3RFEo3XGBWIQ",
+	"Og+dzMpcaAJ8IyKx/cX+r9k3qG8MbIOKNCLedJ4tIhLXqewxYiCJBUmoxmQv4FAR0cyO26CQm8g8pzoa",
+	"Cc1ynshMCm1HZ+hYD2GMng9YIeCz4IAO6apgYQd17WL36EgA2p8HScqomJaQXiMn5AUUWd175747JbGr",
+	"nxrX0ItWO2w4LqKRANylgwMSKKYMfQrL9KwsC2ENKCjxquAu3CGK0RzFkrnixliRyo7ccLPYmypZFsQo",
+	"KjRNgCQQ/ciyvcODA1LxNj0kdRJ9o1IzajGK1RiMdg7Rsu0AIYqGI4EB3NxlTIE67HF/fZLDqWXY8ERr",
+	"UwGdBwMK3D0yEjRNYc98C9xYOf1vQDqIQeKESADImpPEZxjhuCvEKzvQkcBWa5HRniEd4vG+8HKbyztZ",
+	"7qVMF1txlH7epKXKAaHy7JYs9hN9226+sg+MMUZ7NfSqpUs759Oj8chW0eoAfwSji92YBiSpnO+EP+IC",
+	"WnUXNzpCicHK4xgroRCoqA+rRIJgm2Ws/R9jPr5DrugDHNrU9Aq+b+3utiz47QSc1KHb7birvB8wNsTY",
+	"x/UgTyzLzKViT3ci09IbhuHiAoTDSVUS/NQfLlBcraAG2vu2Kx+F9ZDfmFlayxAtr5/R8lF74FK4asZY",
+	"HOTRL+LN4tBLPn4rzqlBginCpY8+MJbqRgBE7WpujvwXTWJm6DQ+IcdHfyVxocD9BvrBtecqleEjIseH",
+	"R0sP+ar+PjaJa6v3YHRUe2dfp9zs8Jjcj1v3lf/QcdWbt/5UesQIC0JdVQ0qCIikCoqr2wv3FEAvVCN7",
+	"1B3jXFrF1BApHotT7lclUH8O8QdF1jdcpGQhS7QZ4ZpYkRG+GvPxSV2qhGoSn3+8vCIORBYLLMIkYuJT",
+	"1WDxfqnURjT64Yfrhu3Piyqb1FBMykMEwvYROQN3dqOk1eMQertsVi8qP9pMrNjYg6n7PV48emZly/fn",
+	"x4QqAG2k9T7gjnYSsK/D2yZkDBVAOs7oeHDyw/21Py4x/tp/TktcWNb4zt5z35tf3PAsa3zUCRNsz6pv",
+	"+z9UKe4CJwAUa3AcVXq1KsVgee2bWvayqPdHqzu93L92xUD7de7sUffp3cii2TdaiBvf1Fge8A2/Zd+B",
+	"OsHXgANC2+f+AFuVhd6npQvNCNq0XvhIMUgynUurAinO9AlIgV41qrNZHVwSuhPgEX//IX76SDjW6Ao9",
+	"ky8N4z4qtr5Yhi97TAAlkKXe7OtUDaga0mFKegFz+rMbVGEWPQyquCO7soVUQMIuDBD3vx0n0OAB0p74",
+	"O09MK9bupUE7nFgSa0ELPZMmBkeBdi6q5wcHJNenYCyMU2pojJVS4peSqhQuq/ikgV80EhVOARS0Rh4P",
+	"LhiQHl1FA32jiTst6CnKMqfh67pe1NEB2DabuGxIxRDybUbCvuWdmF4TsOT5wnvj0FgLAPs6k/NsAfkH",
+	"ODlhdH0m4MFUMo3uKTA72HGBV4hrkpTGiv5DEr+j2uzBvPfevoq9WcWhMZBLnANhonavjgT4Vy2v0EPw",
+	"rcRGyutxqRcxGbOFFCk5ev6rn3/oBH2x4h6s+GAjdYP2DPPbwxb7k3e9pyH6ro37UQPS3630VDK0Onl3",
+	"Mk53JyeAmgpjqnL1Wk4EbmpkpXuQo8C82yZ8FKCo/zq3zz/sA392HvUPtujiUL/TjGNwjGK30jIVKXbD",
+	"plxogQNSd7cHVwA/vLIfXdLqlS/t7C6kGwY2QO5QEfB+cgwAk7RZptlpAyvlhrEC6+zNqJ4NR+KFb8SV",
+	"zbasCyMQmqERa4MXAscRpVOfvPcoYilUBu8jjx7urFdfyLzj6N+whXN42fW1+zSEmFTL0GEs72RSJbiH",
+	"0sZRFnGUNxysE7DudiU9V0EvLh4BYm5pvpZF7P+4YYu36ZKtayklkU6gwKECMzDKTFyQ5wSMUT42xaFo",
+	"eVr2ZqlVdecCFgUJarO8CsNbK7A2Ent+DSX29Avd72WEu/D7uQu7pm2qsWmd21TXCOnk5a4c15+dmzfq",
+	"k60VOX0VNUBv2wlLh8wv75zxAVboeEC103EDzF4GtjzjVqbbtG37P/D/t+ndvqts109P86/1Jf3nh0cb",
+	"8vGblpPlEwkDq6goZAVY5ZEAncc1FgzTrgSbSzl++I6cl8aysOZOI/Jhs7vOxa8BNDvPzCcP3Pho5FwX",
+	"rem4ZVzE3g5WC0OZHIZwdW9hcZ+I1NHyLokKc7LwjkL0PPLk03FEPh0ePN2wpvs/4P+7/SRjVG1v8oNF",
+	"wZIhnfR4Zpv+VNVO7OEacdRXV2TYBYMGuylqhg7fsu/a+EJSnQR4ztiNn2CPQBNfRqWmu2pyz46a1eSP",
+	"1mb8PuAy3N2pcOiVXefiM7ixnx0tQ4vu5Ji8k/LG23fR2lOV/KpEeXqDsQEsD8ny96b1DkqB0/c4p+jc",
+	"Nr3dKYLRAFMoxxmW9OMN5OlfNMmZoSk1dBe78aG6aVF0hIBh0H7wNKPe7SVpXeYs7XsA8fHHWdcLaPue",
+	"C5vxidmNAFkBJFvZf3npln2z7cXSHno8aCV7iVWtqpMhJ2Cx8tjjzqDKFcmoQAgxPFELMmd8OmvAhTmU",
+	"drC3LkMHD8kbsPFRAyHMEDXpA4Flob3lAyNknDaMoYEjcUS0beW0sqpx7eyGUlTRuYA9GNBnf2MGodcf",
+	"kcdhBx23PuaPt9KZscQlnoBd0EaFpDKvULRr8Hgqug2oZY2x022SV1DXxRUnoDmdshRMC1DVB0CpiWIZ",
+	"o5pFQPJsYogEm2Kg+uhwJF7TZIYYDqp96FEhxSpuVDtTcNpldW/hA/25FaEl4Kz1EYm7CrTxjmMARXIx",
+	"Y6ABubAxhVi6mwhn/4eS8w0WhSpJy5IShM5ZOoGc/gs5J/H711cv4mowvnifs8bDh5M2iWCAccM0j+Mf",
+	"s0yKqbYSBeSYaBK/ev3u9dXrluM3BmP4EMIcGmlC85FoUB3RXCRYHXh5UUIEifFB60gy5Bi0C9dX4Ts8",
+	"+utGALYdmj6wavwUauU/nNhweQiteUl/UmuUDOhU7r5UAP+PdkYbCXUdjL7KQNS7u+9d1lcN3Wg7SYmc",
+	"BJcLEBk2OGGREXez+yyzt0iqMUEOsK0jQCf7GhMqFg5AFA+NYd+MjqqLHrTMnNnrThMuUBKYcJalFcA3",
+	"JkjgLQ+ZSN4oDRhALhfALGN20ZGwz0VuZFyQkYNpIV9LaZgeDbBKBilmCu4hmiSQqWGvHggwTqXLEyqF",
+	"cSG7FDufcJGiXd2hPkmVa/JkRtVYlioi7g/9dEi+YOwHchyE/da2MWzI35FSMJIxY1xEHZTHVoolUCAb",
+	"sidqJPkY2aGWQ3JJF3okWognAUaD6OVY0XOVyazU1EhRnhML3AfIuA4onF8HHVwnXD6xJzpKWLmtKpz/",
+	"pP7aSBc/q1fEfP+Js/Ro8D9xIwGJ42f1VsOQ9OPXDZyN3v0uVRweM21iUpTG16JyRgRM/5IZ5sdWPAk4",
+	"oiVu8LvlEs0KrhrOqT3UmZQ3mlBDKBnLUqQs9dqBY6Eu6mHGEeAotA5aqg7T0ADfbqT/V1/Ymawm/N9/",
+	"ac4sGyX2AoqI2xjktYiZQuStw4ByMdtQUQMEsglVLgEb+GKFQxyaqqtxEZysw3BZRUrqPaM/mY7Qqk2y",
+	"VkNA6nm4BIKXTIPaaZbVFN8QQJxI0ZXdeOvCLWnhQkh9ys3dMH9W/nV7qw3go23eQNcLbEu3PLRmdLfG",
+	"/NsObv+HZtOcCfOThrnCAj60GJcbjD/IbT2n/nGtplPVSwjUTqghXHqtV8YLvf/D/nc3zIvjx1qes4wX",
+	"9sk+Y0rlXGSSpo85nt9qfPleY4Js/P0f2rDirjuqtN/QVvUh26yvQgCYfh3Ugcjt/SNUoy4063D7W0fA",
+	"7n6dsWzJo3K7bYdUSBjSv4rpv8uIwL0OcZX/pqN6RD677ah+VPh4j3uHVvCL6CN51Insc8HNY3LHnzqZ",
+	"+nrOj/XPm1Hwjna6CcriiMN1/3t63d28yyVFC0eXmeoLgFM41SPGJFH36RdNEmpoJqclGKoYB7MOZJef",
+	"Vn5fblz4MkuYMF6/c74vr9IswdUR7FXOBVP/BfnuPv0oGonmk1Ht6ELX2VJEBgBmDskHeIL6WngJFeTJ",
+	"1fOnXQ6PfkafOGex87tUyVE4OwTQNXKK4SDz1hICxofVLf8LVNj4FLCUAuBJXcoarEpLV/NaaM4epnr+",
+	"m1gDcF0gGl4T6mnkBFV+7fPrEWaFC81TLBEIfsld6vJoP3vQiv7JVN8aLnOt3uuofCfBaA3sRbBvN/hL",
+	"lQmAnEOKymfeUIkd++rIGA5GiF8aqVxArY+6cEnYC8M0IlwJ9s0MSTtAt5HzRHM2EvHblOWFNEwki71/",
+	"sEV8QtrYWS51MeO3lmyhFcQKcn537TCBKhBu2z4gNvC65euc69zlHHsfGgBbpHwyAUc+wmgBk8UOGx5e",
+	"HzWM5cmoZbME8rigL/zM0yH5rMFpBFis9oWReELJ589vXz0dkir8HUz3c0gaPKlqN7gvSNW18OzY54J1",
+	"xr7/7m7ILW/sem0g0PyPRwufd6CvPzeAvtHpqqYHi4yF4+zNRuKlAn/xUjT96yvE8g916B7bh2fuoo2R",
+	"9zVBc/3ogfcvXC0O75bedOKb6agND/Q6X3m1ntVpPD44xoAfIe0pOXXcR7tAqVzeIlYOxWLa3LB8mUcM",
+	"OxzW9yT1biSLo3UT4gjCmY+1sfzU8hZ7dmEKNIM4NCVzrncTMOV8zqZBn0aTcSbHOsK0eRgAFBx2SY2b",
+	"thMXex2qhV/Q7eEDKijnHeBYuPlWgcENNPa189OMbY9o4QxgWyNUwAh+NjTFLgh+90y9xqzfFRjFrqjJ",
+	"oVCsCiVwbph2oWwb+SCWC1nmg/tYzfV+6nF3ODk02nESe0AcIAgYS3ewfJdGFqRV0Paey1QsY0Guqodn",
+	"/qFHlMR9H53CeJY5j0B+WqU6Pz/YFfymZxl+PQBEz7tEGotbrdeu2FvXhjQcMpvRo7o3KBB/dZ7Rhb38",
+	"pZWmsfyfkC7DbmfJDkk9og1L5ykzCptjACvFvwpoKRCK5Lh9A17XFZ8zvrrfmGEoTcoiq2KMRMzFLc14",
+	"eu1bQ8vEKrIe8Pt2GTcIKKpx7xBfT1SF+e2DI4HgER2Rwv3PEGSiO4vwGpFzRVqGnH87qCKjXLhU0x3w",
+	"aTdwq+IlGaOCfGHj36+uHvFQbOnkDCu9OEq7xZcXVzU6wiF5z19aFa+SaHFWVtk7ccAJ7UW01DQSN6ww",
+	"Q3JlP28PDEmauJAjkQVAIGvYxyFpn1BuliSbCCHkPb1TJ5nwLGsQ/XAk2oJ6A7QIamECmIQdkqdhweZD",
+	"8qJRoNC+mNEELQcjgJpEEo8cogZ3OAJpA9jA6dt+QRZ2qaGxyuBXMj0SVrZyKQCr5xKNrogRWi1lA3VS",
+	"ZhgmXsFuVrHj2ODKkY5ah5VlmpHGALjp1thbx7aPePZtT5djxYttURgdfiOQ3T3fXeEZO8F+PNr5Fd+l",
+	"69d3byM1BA3afVPmXe1L39Kja+2XDKJAHYe0h38LoaFTJvMQaN0CGTzxZ89NsLPYbHuF1di5mOcWsNqh",
+	"AODXg1TWDijk+tKBaKrpjPhiDuTJp+dPMXrZDqZKY3IphraDmtfP5FyMBDUkhsdczbN42TbTYPlQA9VH",
+	"1NgvppW7zFX1GAn43nbuUHTh6F0nUkwynpiYlCKD4ihNqwvw+AgwiitjLfTFHSaQ81fUtWWXoXy65Djp",
+	"ylfD1ji0La79DeiShLIsWhL21rDyRwXE+1NA4UFeVZMUlk2NoXOQ05suJuUCoTp5lZV7/apva2fY0Rp8",
+	"FEjTDZuVLyr4KId/i9CulSWtSfF+TKcM+n4Uozmk3xrp6qHLCTm2YrA9RTnIc1X1F/DmOxyWX6AI5A0W",
+	"PtKEjkR8hkPcw2jsmDw5Pjx8CmTlNXLyG39pv34GfpSxstcISaQQDADGRyJj9Ja1uIhYterXEm/RLIQO",
+	"hV+Ag4xEzUKiZvl6D4Feob9FjjF5foI9oFfVCoqKzOliJGZMMcf38IkG44MGvPsHf23Xe7d64teSJzdh",
+	"5895adzCbXKxN2tXt4t4R65QNXny6fDo6Qmiwifu8aDLDHx76DOrvMQoRNVuYr+f7189HzwSEk4fbisT",
+	"w8K4a32EX9iD/f94LNn3p5n0rlobTsxMyXI6ax3JBtdCOuwrUjp5JBzxAqYOl9/rAueb1hT4KfXcQRtW",
+	"6KWsglqYiEYCywfAqBU3TmphkJIAqVjUGJYXpqoCVqWHG5eg5F01J6DnjgQFhzi/RcxDaCNlGb9laoGK",
+	"nS8LJticZlU1KkY1O61cQYXiiT0UyFTgAwbHcGGbTRh5En95/fLi47vX1+cXb89eX8ZPq7rQ3JxYcQvG",
+	"3UyZyyzLaygrDoTgSeyf/SDNGS5o/NRyW9TSVSlOR6KQWQYLCUAjLqk6co5s+KFamSrDG1VXl+NNXb3n",
+	"U+dqArNFqabsFIUmzJn3ysep53wRKTK64GIa+SR5eyAwix4La0OJnGZ17Vp66zBuSW0e1Tgsu3MjLWkT",
+	"LcmEqp3hJiKNeNs6dNHXwL4TI/C/ZKkEW3Se2KvN57BdnIkLZ7LxRY5yxoCSWe5KKrkUDOohCMGNqRjm",
+	"XA7JmSeoppaOLSpfXVCMhGP3ka8YiodnSJxxUlUnMMlkcuOGLzXwPTJXEr2qeQeZ/bdblkekNN9FB7G5",
+	"jdkhvSHeUpMnIjezApHf3ZoUI8uFAXmV54zQb/wRHa/LRKmYG8eDnWqB68eyJA1hCAiJKjyTWjItttVW",
+	"Z2Fckgc3qpQuJBOWGI2yPIgfe+Fn/G/h8TvHsTQqcCI4S+QxWxgaDe7rClR2wXbsMIVN+LdYPahHUhaE",
+	"EnTrQ90gcOfaDy4sBpdz7nE3tZFFwdJT1JuB2DCWrJaDgGO6FmkmBbvv6mvGbnZ8sK6YFTBwNhTOExj2",
+	"BQSZIrBOS41xWegwJWfDAR5uuftILJjBOJdkVoqbyJ3Ib1ih1MlyXFnKFCmmzFf4225d3Y1k9cSRsHKK",
+	"8AjFpz7gsFkUEw9+bHsHvA4rog9JXUHKbpCUAhwZI9H0ZIAvsy6tamcOvoAFM3FTV6ysWEVGhQjjwVwy",
+	"dlMT8O5NR7b9C2z3Z9disl2HazBh9Bs1nkq4BovbHF1Mu7j2fpNY0AurYOABa9e9qE16va64lfNkj+da",
+	"I/olPPGY62tYp30br33IY3NHMCmVAkjw6obbldHbygpQZG9FnPh5woPTVtcKtFBPxaFVO84qJ+T84+VV",
+	"5HCIm/j0UmQLgKACUJ4bIeeA5ONqwYHxeQZ6Dda7QoEUy5P6QivOlDOjltqmpegQOz/j2B8TpQl76D6L",
+	"khRVaYmM7UzPQcu/Yojk4dYD1UJYqIkDVrMP5nyZZNZaIHbqODlrTH7JkBnbvy75d/ZyYZiOT13lRe0d",
+	"JcpY9eW8dFfaf4j/8HVpzz9fkR+lyu7iiDjnIom/7eV6b5zJMVi3TshLq6e8zOTYVad9O9n7IAXDkMMT",
+	"8h/OtcyNblhH3796Hq9Wx401E2k8JC/I54t3BON3UZqz/flUADvKCAosnYzE8cEzLI/9N4wPqIpE+OsZ",
+	"dg8LjWNZef+A7cL+LiWRWVpVJ0HgnCrEEQqhVNVI3KtwDh1fBtgcaWZoyoGzJJo2lwmbNyD69A1e9Sfo",
+	"T3Jn2UU2IBXNWIaRM2PFxVR3kllUFS1AvB4N6uUcqyPr2hT8sUG4zjDjT3MVrGAJjror31tMgXbmUKzd",
+	"jwq0BkhsAjJ78unw+Ol6izA+CGcHbcOaf2fQIF5e+JrH5nFVjwWb+xAjOzsAIa5Z0Ck5Pnw+EnEpdFkU",
+	"lnrT65ylnDYsuwgVgvZdr2dT79pcic8O8LSXdkUbXG33Ug02Dv04R/v/Et7ZZHGVDc1IYk/iLpgoTLDJ",
+	"OaUiU2n31Dmb7muvxYdhKD7ub4fs1NchqtNvHIFz4XuMnc6MfBZsPHgwfY4SkrpLyak1UOrSGNJG0s2a",
+	"I4TNuzJILm+yPqK8Tv5p5gsdPieh8/GkFbIHx9ClMDzd4dk5cwv0E46P7yp8gn5yuDFd1JcLXsPV7ePy",
+	"TpUJS5ZbEf4tZ3O9XkysvWNJJi0Zp3ThahJZ5V7sAUKoT8n6UBes1xUanCwYmtGeXB49HYZkvt9hHI+a",
+	"eWg76LRpl2I3SDt/l3MiJ8ZRf+2tnAPEXNpSAOyAHjsExnlDIJ8VNZLWBlHjUvIi4qUZSgpZlBlVjYQ7",
+	"SWbS1O91bCP0Zde5V1j0mUeM2kHILGBYWbbC5n1WGN5mSam4WdgVvot+DKDOzuDkn390JLPTgu/fHsJK",
+	"u/aXJ/TeZVXAycj4hDW17Cefjp7WbmCn/K2mJv/GjHEg5o5pcgEe6IhY8ahuwR3y1RY+ObcW1l9olqI6",
+	"ITTNuYCMcqvzRpVHsMAkWQgjnZDKK/f55bu3Z9cfzy8RCrGRIF6Exv5GKgJi4ZhmVCRQixxqwSczBsUe",
+	"JcB6ujZmjGZmFmjmiyNCNJ9BVbRT8vnirfahTfYaUSyjht+yRtWNjC7GNLkJtdiMTCZcRK24aiJL08hG",
+	"r2ImV5q5hLCeShGiVXCwJu/PjxtNQHhLGEgno+MTf81qA0UxJiTO6Q0jKculU3pytJ3GoHNHBM4G2Ogz",
+	"KQtXSiNbnILFDfSCusxUo/IAHXcMoqAFJNQqmrSrC2vy5OovDSJrl+kM7DgXECrs7PtPrp5HpNWAgxNb",
+	"fbNmk7RmM45HAndpnhVg3H/c/X8BAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

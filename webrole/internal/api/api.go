@@ -1,12 +1,11 @@
-// Package api is generated from docs/openapi.yaml: the types of the HTTP API,
-// its routes for Gin and the document itself. Change the document, then run
-// `make generate`.
+// Package api is generated from docs/openapi.yaml: the types of the HTTP API and the document
+// itself. Change the part in the folder of what it describes, then run `make generate`.
 //
-// Next: webrole/internal/httpapi, which implements ServerInterface.
+// Next: webrole/internal/web, which checks requests against the document.
 package api
 
-//go:generate go tool oapi-codegen -config config.yaml ../../../docs/openapi.yaml
-//go:generate go tool oapi-codegen -config ../../../e2e/client/config.yaml -o ../../../e2e/client/client.gen.go ../../../docs/openapi.yaml
+//go:generate sh -c "cd ../../../tools && GOWORK=off go build -o ../.tools/apiparts ./apiparts"
+//go:generate ../../../.tools/apiparts
 
 // Some is a member that is missing when it has the zero value.
 func Some[T comparable](v T) *T {

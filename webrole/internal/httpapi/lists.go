@@ -12,20 +12,20 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
+	"github.com/cutroom/cutroom/webrole/internal/web"
 )
 
 // ListVideos implements GET /videos.
 func (s *Server) ListVideos(c *gin.Context, params api.ListVideosParams) {
-	handle(c, http.StatusOK, func(ctx context.Context) (out api.VideoList, err error) {
+	web.Handle(c, http.StatusOK, func(ctx context.Context) (out api.VideoList, err error) {
 		ids, next, err := s.idsListed(c, params)
 		if err == nil {
-			out.Items, err = s.hydrate(ctx, ids, params.Owner != "")
+			out.Items, err = s.Hydrate(ctx, ids, params.Owner != "")
 		}
 		out.NextPageToken = api.Some(next)
 		return out, err
@@ -52,37 +52,17 @@ func (s *Server) idsListed(c *gin.Context, params api.ListVideosParams) (ids []e
 	return s.Catalog.Channel(ctx, params.Channel, catalog.Sort(params.Sort), limit, token)
 }
 
-// SearchVideos implements GET /search.
-func (s *Server) SearchVideos(c *gin.Context, params api.SearchVideosParams) {
-	query := searchindex.Query{
-		Q: params.Q, Title: params.Title, Description: params.Description, Actor: params.Actor, Director: params.Director,
-		Tag: params.Tag, Channel: params.Channel, Sort: searchindex.Sort(params.Sort), Facets: params.Facets,
-	}
-	handle(c, http.StatusOK, func(ctx context.Context) (out api.SearchResult, _ error) {
-		found, err := s.Search.Search(ctx, query, params.Limit, params.PageToken)
-		if err != nil {
-			return out, err
-		}
-		out = api.SearchResult{
-			NextPageToken: api.Some(found.Next), EntitiesRead: found.EntitiesRead, Requests: found.Requests,
-			DidYouMean: found.DidYouMean, Facets: found.Facets,
-		}
-		out.Items, err = s.hydrate(ctx, found.Hits, false)
-		return out, err
-	})
-}
-
 const hydrateAtOnce = 8
 
-// hydrate reads the videos of a page, one point read each, and leaves out those that are
+// Hydrate reads the videos of a page, one point read each, and leaves out those that are
 // not shown.
-func (s *Server) hydrate(ctx context.Context, ids []engine.ID, own bool) ([]api.Video, error) {
+func (s *Server) Hydrate(ctx context.Context, ids []engine.ID, own bool) ([]api.Video, error) {
 	found := make([]api.Video, len(ids))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(hydrateAtOnce)
 	for i, id := range ids {
 		group.Go(func() error {
-			rec, err := s.shown(ctx, id, own)
+			rec, err := s.Shown(ctx, id, own)
 			if rec != nil {
 				progress, _ := videostore.QuickProgress(rec.Subject)
 				found[i] = s.publicVideo(*rec, progress)
@@ -94,10 +74,10 @@ func (s *Server) hydrate(ctx context.Context, ids []engine.ID, own bool) ([]api.
 	return slices.DeleteFunc(found, func(v api.Video) bool { return v.Id == "" }), err
 }
 
-// shown reads a video that an index names. The index follows the truth a moment later, so
+// Shown reads a video that an index names. The index follows the truth a moment later, so
 // it is nil when it is gone, is being deleted or, unless the list is the requester's own,
 // is not public any more.
-func (s *Server) shown(ctx context.Context, id engine.ID, own bool) (*videostore.Record, error) {
+func (s *Server) Shown(ctx context.Context, id engine.ID, own bool) (*videostore.Record, error) {
 	rec, err := s.Videos.Get(ctx, id)
 	switch {
 	case errors.Is(err, engine.ErrNotFound), errors.Is(err, tablestore.ErrUnreadable):

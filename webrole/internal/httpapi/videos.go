@@ -2,21 +2,15 @@ package httpapi
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
-	"github.com/jellydator/ttlcache/v3"
 
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/playlist"
-	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/visible"
@@ -26,6 +20,7 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/middleware"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 	"github.com/cutroom/cutroom/webrole/internal/upload"
+	"github.com/cutroom/cutroom/webrole/internal/web"
 )
 
 // defaultChannel is where videos go whose uploader names no channel.
@@ -35,17 +30,17 @@ const defaultChannel = "main"
 func (s *Server) CreateVideo(c *gin.Context, params api.CreateVideoParams) {
 	rec, err := s.create(c, params.IdempotencyKey)
 	if err == nil {
-		c.Header("Location", pathOf(rec.Subject.ID))
+		c.Header("Location", web.PathOf(rec.Subject.ID))
 	}
 	s.replyVideo(c, http.StatusCreated, rec, err)
 }
 
 func (s *Server) create(c *gin.Context, key string) (none videostore.Record, _ error) {
-	body, err := readJSON[api.NewVideo](s, c)
+	body, err := web.ReadJSON[api.NewVideo](c)
 	if err != nil {
 		return none, err
 	}
-	v, err := newVideo(body)
+	v, err := s.newVideo(body)
 	if err != nil {
 		return none, err
 	}
@@ -62,16 +57,11 @@ func (s *Server) create(c *gin.Context, key string) (none videostore.Record, _ e
 	if err != nil {
 		return none, fmt.Errorf("hash body: %w", err)
 	}
-	return s.Videos.CreateOnce(ctx, key, hashOf(canonical), v)
-}
-
-func hashOf(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
+	return s.Videos.CreateOnce(ctx, key, web.HashOf(canonical), v)
 }
 
 // newVideo checks what the document cannot say, and fills in defaults.
-func newVideo(body api.NewVideo) (video.Video, error) {
+func (s *Server) newVideo(body api.NewVideo) (video.Video, error) {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	v := video.Video{
 		Meta: engine.Meta{
@@ -84,7 +74,7 @@ func newVideo(body api.NewVideo) (video.Video, error) {
 		return v, problem.New(problem.FileTooLarge, "A file may have at most %d bytes.", int64(upload.MaxSize))
 	}
 	if v.Fingerprint != "" && !visible.Is(v.Fingerprint, "") {
-		return v, invisible("fingerprint")
+		return v, web.Invisible("fingerprint")
 	}
 	edit := api.VideoEdit{
 		Title: &body.Title, Description: body.Description, Actors: body.Actors, Directors: body.Directors,
@@ -93,10 +83,10 @@ func newVideo(body api.NewVideo) (video.Video, error) {
 	if body.Race != nil {
 		edit.Race = &api.RaceEdit{Event: body.Race.Event, FirstFrameAt: &body.Race.FirstFrameAt}
 	}
-	return v, apply(&v, edit)
+	return v, s.apply(&v, edit)
 }
 
-func apply(v *video.Video, edit api.VideoEdit) error {
+func (s *Server) apply(v *video.Video, edit api.VideoEdit) error {
 	var bad string
 	line := func(name string, dst, src *string) {
 		if src == nil {
@@ -134,10 +124,19 @@ func apply(v *video.Video, edit api.VideoEdit) error {
 		v.Priority = *edit.Priority
 	}
 	if bad != "" {
-		return invisible(bad)
+		return web.Invisible(bad)
 	}
 	if edit.Race != nil {
-		return setRace(v, *edit.Race)
+		if err := setRace(v, *edit.Race); err != nil {
+			return err
+		}
+	}
+	for _, f := range s.Features {
+		if f.Check != nil {
+			if err := f.Check(*v); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -153,8 +152,7 @@ func setRace(v *video.Video, race api.RaceEdit) error {
 		return problem.New(problem.InvalidBody, "Member /race/firstFrameAt: an event needs it.")
 	}
 	v.Race = &video.Race{Event: race.Event, FirstFrameAt: race.FirstFrameAt.UTC().Truncate(time.Millisecond)}
-	_, err := registrations.CheckRace(*v.Race)
-	return err
+	return nil
 }
 
 // GetVideo implements GET /videos/{id}.
@@ -165,27 +163,27 @@ func (s *Server) GetVideo(c *gin.Context, _ api.ID) {
 // EditVideo implements PATCH /videos/{id}: META and the intent to index change
 // together, and the index follows (T8).
 func (s *Server) EditVideo(c *gin.Context, id api.ID, params api.EditVideoParams) {
-	ifMatch, err := needIfMatch(params.IfMatch)
+	ifMatch, err := web.NeedIfMatch(params.IfMatch)
 	var body api.VideoEdit
 	if err == nil {
-		body, err = readJSON[api.VideoEdit](s, c)
+		body, err = web.ReadJSON[api.VideoEdit](c)
 	}
 	var rec videostore.Record
 	if err == nil {
 		rec, err = s.Videos.Change(c.Request.Context(), id, ifMatch, func(v *video.Video) ([]engine.OutboxMessage, error) {
-			return []engine.OutboxMessage{workflow.Declaration.FollowMessage()}, edit(c, v, body)
+			return []engine.OutboxMessage{workflow.Declaration.FollowMessage()}, s.edit(c, v, body)
 		})
 	}
 	s.replyVideo(c, http.StatusOK, rec, err)
 }
 
-func edit(c *gin.Context, v *video.Video, body api.VideoEdit) error {
+func (s *Server) edit(c *gin.Context, v *video.Video, body api.VideoEdit) error {
 	ctx := c.Request.Context()
 	if err := access.MaySee(ctx, *v); err != nil {
 		return err
 	}
 	before := v.Priority
-	if err := apply(v, body); err != nil {
+	if err := s.apply(v, body); err != nil {
 		return err
 	}
 	if v.Priority == engine.High && before != engine.High && !access.May(access.IdentityOf(ctx), access.Hurry, *v) {
@@ -196,11 +194,11 @@ func edit(c *gin.Context, v *video.Video, body api.VideoEdit) error {
 
 // DeleteVideo implements DELETE /videos/{id}.
 func (s *Server) DeleteVideo(c *gin.Context, id api.ID, params api.DeleteVideoParams) {
-	ifMatch, err := decodeIfMatch(params.IfMatch)
+	ifMatch, err := web.DecodeIfMatch(params.IfMatch)
 	if err == nil {
 		_, err = s.Videos.Delete(c.Request.Context(), id, ifMatch)
 	}
-	reply(c, http.StatusAccepted, nil, err)
+	web.Reply(c, http.StatusAccepted, nil, err)
 }
 
 // RetryVideo implements POST /videos/{id}/retry.
@@ -237,17 +235,6 @@ func (s *Server) replyVideo(c *gin.Context, status int, rec videostore.Record, e
 	c.JSON(status, out)
 }
 
-// CountView implements POST /videos/{id}/views.
-func (s *Server) CountView(c *gin.Context, id api.ID) {
-	reply(c, http.StatusNoContent, nil, s.Views.Count(c.Request.Context(), id, time.Now()))
-}
-
-// GetViews implements GET /videos/{id}/views.
-func (s *Server) GetViews(c *gin.Context, id api.ID) {
-	found, err := s.Views.Views(c.Request.Context(), id)
-	reply(c, http.StatusOK, found, err)
-}
-
 // mediaTypes are those of a body that may be a bare file.
 var mediaTypes = []string{"application/octet-stream", "video/*"}
 
@@ -263,7 +250,7 @@ func (s *Server) PutContent(c *gin.Context, _ api.ID, params api.PutContentParam
 	if r.Header.Get("Content-Type") == "" { // curl -T sends none
 		r.Header.Set("Content-Type", mediaTypes[0])
 	}
-	_, err := wantType(r, mediaTypes...)
+	_, err := web.WantType(r, mediaTypes...)
 	if r.ContentLength < 0 {
 		err = problem.New(problem.LengthRequired, "Send a Content-Length.")
 	}
@@ -272,13 +259,13 @@ func (s *Server) PutContent(c *gin.Context, _ api.ID, params api.PutContentParam
 		sum, err = upload.ParseMD5(params.ContentMD5)
 	}
 	if err != nil {
-		refuseBody(c, err)
+		web.RefuseBody(c, err)
 		return
 	}
 	middleware.StreamsIn(r)
 	rec, err := s.Uploads.Put(r.Context(), access.Video(c), r.Body, r.ContentLength, sum)
 	if err != nil {
-		refuseBody(c, err)
+		web.RefuseBody(c, err)
 		return
 	}
 	s.replyVideo(c, http.StatusAccepted, rec, nil)
@@ -288,13 +275,13 @@ func (s *Server) PutContent(c *gin.Context, _ api.ID, params api.PutContentParam
 // secrets: they are never logged.
 func (s *Server) GetUpload(c *gin.Context, _ api.ID) {
 	out, err := s.Uploads.Status(c.Request.Context(), access.Video(c).Subject)
-	reply(c, http.StatusOK, out, err)
+	web.Reply(c, http.StatusOK, out, err)
 }
 
 // BeginUpload implements POST /videos/{id}/upload.
 func (s *Server) BeginUpload(c *gin.Context, _ api.ID) {
-	handle(c, http.StatusOK, func(ctx context.Context) (out api.Upload, _ error) {
-		body, err := readOptional[api.UploadBegin](s, c)
+	web.Handle(c, http.StatusOK, func(ctx context.Context) (out api.Upload, _ error) {
+		body, err := web.ReadOptional[api.UploadBegin](c)
 		if err != nil {
 			return out, err
 		}
@@ -304,7 +291,7 @@ func (s *Server) BeginUpload(c *gin.Context, _ api.ID) {
 
 // CompleteUpload implements POST /videos/{id}/upload/complete.
 func (s *Server) CompleteUpload(c *gin.Context, _ api.ID) {
-	body, err := readOptional[api.UploadComplete](s, c)
+	body, err := web.ReadOptional[api.UploadComplete](c)
 	sums := make([][]byte, len(body.Md5))
 	for i := 0; i < len(sums) && err == nil; i++ {
 		sums[i], err = upload.ParseMD5(body.Md5[i])
@@ -314,76 +301,4 @@ func (s *Server) CompleteUpload(c *gin.Context, _ api.ID) {
 		rec, err = s.Uploads.Complete(c.Request.Context(), access.Video(c).Subject, sums)
 	}
 	s.replyVideo(c, http.StatusAccepted, rec, err)
-}
-
-const (
-	maxSeekRequests = 4096 // parts that are remembered because a viewer asked for them
-	// askAgainAfter is how long such a part is not asked for again: a page repeats its
-	// request until the part is there.
-	askAgainAfter = 30 * time.Second
-)
-
-// SeekVideo implements POST /videos/{id}/seek. What was asked for is sent before the answer:
-// a client without one asks again.
-func (s *Server) SeekVideo(c *gin.Context, id api.ID) {
-	handle(c, http.StatusOK, func(ctx context.Context) (out api.Seek, _ error) {
-		body, err := readJSON[api.SeekRequest](s, c)
-		if err != nil {
-			return out, err
-		}
-		view, err := s.Videos.View(ctx, id)
-		if err != nil {
-			return out, err
-		}
-		out, err = place(view, body.At)
-		if err != nil || out.Made && !out.Preview || view.Subject.Playing() != view.Subject.Generation {
-			return out, err
-		}
-		return out, s.ask(ctx, view, body.At)
-	})
-}
-
-// ask sends the work that a second of a video needs, unless this web role sent it a
-// moment ago.
-func (s *Server) ask(ctx context.Context, view videostore.View, second float64) error {
-	wanted, err := videostore.Wanted(view, second)
-	wanted = slices.DeleteFunc(wanted, func(i engine.OutboxMessage) bool { return s.asked.Has(i.Key) })
-	if err != nil || len(wanted) == 0 {
-		return err
-	}
-	if err := s.Videos.Resend(ctx, view.Record, wanted); err != nil {
-		return err
-	}
-	for _, i := range wanted {
-		s.asked.Set(i.Key, true, ttlcache.DefaultTTL)
-	}
-	return nil
-}
-
-// place tells which playlist shows a second of what plays: the whole one as far as it
-// leads, else one that begins with the chunk of that second, or with a preview of it.
-func place(view videostore.View, second float64) (api.Seek, error) {
-	base := "/v/" + string(view.Subject.ID) + "/"
-	address := func(from int) string { return base + playlist.Address("master", from, false) }
-	generation := view.Subject.Playing()
-	if whole, err := videostore.Whole(view, generation); whole != nil || err != nil {
-		return api.Seek{Master: address(0), Made: true}, err
-	}
-	p, err := videostore.Presentation(view, generation)
-	if err != nil {
-		return api.Seek{}, err
-	}
-	chunk, planned := p.Plan.ChunkAt(second)
-	if !planned {
-		return api.Seek{}, problem.New(problem.NotYet, "Nothing can be watched yet.").After(1)
-	}
-	if chunk < len(p.Leading()) && p.Ready() {
-		return api.Seek{Master: address(0), Made: true}, nil
-	}
-	p.From = chunk
-	found := api.Seek{Master: address(chunk), From: p.Plan.Start(chunk), Made: p.Ready()}
-	if !found.Made && p.Preview().Ready() {
-		found.Master, found.Made, found.Preview = base+playlist.Address("master", chunk, true), true, true
-	}
-	return found, nil
 }

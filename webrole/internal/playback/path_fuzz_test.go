@@ -261,7 +261,7 @@ func (fix *fixture) service(stage int) *Service {
 func (fix *fixture) ask(stage int, method, id, path, query string) *httptest.ResponseRecorder {
 	gin.SetMode(gin.TestMode)
 	engine := gin.New()
-	engine.Use(access.Identify(access.Open{}, access.Links{}), access.Enforce(videostore.New(fix.account, azq.Open(fix.account, azq.Options{Queues: workflow.Specs})), nil))
+	engine.Use(access.Identify(access.Core, access.Open{}, access.Links{}), access.Enforce(access.Core, videostore.New(fix.account, azq.Open(fix.account, azq.Options{Queues: workflow.Specs})), nil))
 	fix.service(stage).Register(engine)
 	r := httptest.NewRequest(method, "/v/", nil)
 	r.URL = &url.URL{Path: "/v/" + id + "/" + path, RawQuery: query}

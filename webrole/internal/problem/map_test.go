@@ -16,8 +16,6 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/registrations"
-	"github.com/cutroom/cutroom/shared/views"
 )
 
 // reply is an error of the service.
@@ -35,7 +33,7 @@ func TestStorageThatIsAwayIs503(t *testing.T) {
 		azstore.ErrTryTimeout:           503,
 		reply(500, "InternalError"):     500,
 	} {
-		got := answer(fmt.Errorf("read row: %w", err))
+		got := answer(t.Context(), fmt.Errorf("read row: %w", err))
 		if got.Code.Status != want || want == 503 && (got.Code != StorageBusy || got.RetryAfter == 0) {
 			t.Errorf("%v: %+v, want %d", err, got, want)
 		}
@@ -49,7 +47,7 @@ func TestNotNowSaysWhen(t *testing.T) {
 	notNow := 0
 	for _, err := range []error{
 		reply(503, "ServerBusy"), reply(500, "OperationTimedOut"), reply(429, "TooManyRequests"), reply(504, ""), azstore.ErrTryTimeout,
-		context.DeadlineExceeded, context.Canceled, views.ErrContended, registrations.ErrContended,
+		context.DeadlineExceeded, context.Canceled,
 		&net.OpError{Op: "dial", Err: errors.New("refused")},
 		New(TooBusy, "full"), New(RateLimited, "often"),
 		New(StorageBusy, "away"),

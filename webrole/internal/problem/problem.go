@@ -14,22 +14,18 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/cutroom/cutroom/shared/apikeys"
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/registrations"
-	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/webrole/internal/api"
-	"github.com/cutroom/cutroom/webrole/internal/board"
 )
 
 // ContentType of a problem (RFC 9457, section 3).
@@ -41,7 +37,7 @@ type Code struct {
 	Status int // of the answer
 }
 
-// The codes. Failures of a video and of a registration have codes of their own.
+// The codes that are no feature's. Failures of a video have codes of their own.
 var (
 	InvalidJSON      = Code{"invalid_json", http.StatusBadRequest}       // not JSON as we read it: syntax, duplicates, UTF-8
 	InvalidBody      = Code{"invalid_body", http.StatusBadRequest}       // JSON that does not fit the document
@@ -68,7 +64,6 @@ var (
 	PreconditionFail = Code{"precondition_failed", http.StatusPreconditionFailed}
 	BodyTooLarge     = Code{"body_too_large", http.StatusRequestEntityTooLarge}
 	FileTooLarge     = Code{"file_too_large", http.StatusRequestEntityTooLarge}
-	UndecodableText  = Code{"undecodable_text", http.StatusBadRequest}
 	UnsupportedType  = Code{"unsupported_content_type", http.StatusUnsupportedMediaType}
 	RangeUnsatisfied = Code{"range_not_satisfiable", http.StatusRequestedRangeNotSatisfiable}
 	HostNotAllowed   = Code{"host_not_allowed", http.StatusMisdirectedRequest}
@@ -78,9 +73,7 @@ var (
 	QuotaExceeded    = Code{"quota_exceeded", http.StatusTooManyRequests}
 	Internal         = Code{"internal", http.StatusInternalServerError}
 	StorageBusy      = Code{"storage_unavailable", http.StatusServiceUnavailable}
-	MomentNotFound   = Code{"moment_not_found", http.StatusNotFound} // no video shows the runner's finish
 	NotYet           = Code{"not_playable_yet", http.StatusNotFound}
-	CaptionsNotReady = Code{"captions_not_ready", http.StatusNotFound}
 	QueueNotFound    = Code{"queue_not_found", http.StatusNotFound}
 	PoisonNotFound   = Code{"poison_not_found", http.StatusNotFound}
 	LabAway          = Code{"lab_unavailable", http.StatusServiceUnavailable}
@@ -153,9 +146,9 @@ func Abort(c *gin.Context, err error) {
 // Write answers with the problem that err stands for, as JSON or by a Page. Nothing may
 // have been written before. Server errors are logged here, once.
 func Write(w http.ResponseWriter, r *http.Request, err error) {
-	e := answer(err)
+	e := answer(r.Context(), err)
 	if e.Code == ClientClosed && errors.Is(context.Cause(r.Context()), context.DeadlineExceeded) {
-		e = away().Because(err) // the client waits: it was our own deadline that ended the work
+		e = Away().Because(err) // the client waits: it was our own deadline that ended the work
 	}
 	requestID := w.Header().Get("X-Request-Id")
 	_, storageCode, _ := azstore.Describe(err) // if storage had a part in it
@@ -188,42 +181,53 @@ func Write(w http.ResponseWriter, r *http.Request, err error) {
 	_ = json.NewEncoder(w).Encode(body) // the client is gone; nothing to do
 }
 
-// answers are the errors that say all there is to say.
-var answers = []struct {
-	err    error
-	code   Code
-	detail string
-}{
-	{engine.ErrNotFound, NotFound, "There is no such video."},
-	{videostore.ErrNoClip, NotFound, "There is no such clip."},
-	{videostore.ErrNoCaptions, NotFound, "There are no captions in this language."},
-	{videostore.ErrLanguage, InvalidParameter, "This is not the BCP 47 tag of a language, such as en or pt-BR."},
-	{videostore.ErrLanguages, StateConflict, "This video has captions in as many languages as it may. Remove some."},
-	{videostore.ErrOutside, InvalidBody, "The part is not inside the video."},
-	{blobstore.ErrNotFound, NotFound, "There is no such file any more."},
-	{engine.ErrChanged, PreconditionFail, "The video was changed in the meantime. Read it again."},
-	{engine.ErrKeyUsed, IdempotencyMiss, "This Idempotency-Key was used with another body."},
-	{engine.ErrState, StateConflict, "The video is not in a state that allows this."},
-	{apikeys.ErrNotFound, NotFound, "There is no such key."},
-	{azq.ErrNoQueue, QueueNotFound, "There is no such queue."},
-	{azq.ErrNoPoison, PoisonNotFound, "There is no such poisoned item."},
-	{azq.ErrRedriving, StateConflict, "This item is being redriven, or a redrive of it was cut off. Look again in a minute."},
-	{registrations.ErrNotFound, NotFound, "No runner has this bib."},
-	{registrations.ErrChanged, PreconditionFail, "The registration was changed in the meantime. Read it again."},
-	{engine.ErrInvalidID, InvalidID, "A video's id is 26 characters of a-z and 2-7."},
-	{tablestore.ErrToken, InvalidPageToken, "The page token is not one of this query. Start from the first page."},
-	{tablestore.ErrNotFound, NotFound, "There is no such row."},
-	{tablestore.ErrChanged, PreconditionFail, "The row was changed in the meantime."},
-	{board.ErrCrowded, TooBusy, "Too many watch the board."},
-	{board.ErrClosed, StorageBusy, "This web role stops. Ask again: another one answers."},
-	{context.Canceled, ClientClosed, "The client closed the connection."},
+// Answer finds the problem that an error stands for; nil if it is another error.
+type Answer func(err error) *Error
+
+// When is the Answer to an error that says all there is to say.
+func When(is error, code Code, detail string) Answer {
+	return func(err error) *Error {
+		if errors.Is(err, is) {
+			return New(code, "%s", detail)
+		}
+		return nil
+	}
 }
 
-func answer(err error) *Error {
+type answersKey struct{}
+
+// WithAnswers makes Write ask the features for the answers to their errors, before its own.
+func WithAnswers(answers []Answer) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		c.Request = c.Request.WithContext(context.WithValue(c.Request.Context(), answersKey{}, answers))
+	}
+}
+
+// Known reports whether an error stands for a problem of its own.
+func Known(c *gin.Context, err error) bool { return answer(c.Request.Context(), err).Code != Internal }
+
+var answers = []Answer{
+	When(engine.ErrNotFound, NotFound, "There is no such video."),
+	When(videostore.ErrNoClip, NotFound, "There is no such clip."),
+	When(videostore.ErrNoCaptions, NotFound, "There are no captions in this language."),
+	When(blobstore.ErrNotFound, NotFound, "There is no such file any more."),
+	When(engine.ErrChanged, PreconditionFail, "The video was changed in the meantime. Read it again."),
+	When(engine.ErrKeyUsed, IdempotencyMiss, "This Idempotency-Key was used with another body."),
+	When(engine.ErrState, StateConflict, "The video is not in a state that allows this."),
+	When(azq.ErrNoQueue, QueueNotFound, "There is no such queue."),
+	When(azq.ErrNoPoison, PoisonNotFound, "There is no such poisoned item."),
+	When(azq.ErrRedriving, StateConflict, "This item is being redriven, or a redrive of it was cut off. Look again in a minute."),
+	When(engine.ErrInvalidID, InvalidID, "A video's id is 26 characters of a-z and 2-7."),
+	When(tablestore.ErrToken, InvalidPageToken, "The page token is not one of this query. Start from the first page."),
+	When(tablestore.ErrNotFound, NotFound, "There is no such row."),
+	When(tablestore.ErrChanged, PreconditionFail, "The row was changed in the meantime."),
+	When(context.Canceled, ClientClosed, "The client closed the connection."),
+}
+
+func answer(ctx context.Context, err error) *Error {
 	var known *Error
 	var failure *engine.Failure
 	var tooLarge *http.MaxBytesError
-	var invalid *registrations.Invalid
 	var quota *videostore.QuotaError
 	switch {
 	case errors.As(err, &known):
@@ -232,27 +236,23 @@ func answer(err error) *Error {
 		return New(Code{string(failure.Code), http.StatusUnsupportedMediaType}, "%s", failure.Detail)
 	case errors.As(err, &tooLarge):
 		return New(BodyTooLarge, "The body is larger than %d bytes.", tooLarge.Limit)
-	case errors.As(err, &invalid):
-		return New(Code{string(invalid.Code), http.StatusBadRequest}, "Not taken: %s.", invalid.Detail)
 	case errors.As(err, &quota):
 		return quotaProblem(quota)
 	case errors.Is(err, videostore.ErrBusy):
 		return New(TooBusy, "As much of this waits to be made as is allowed. Nothing was asked for; try again later.").After(5)
-	case errors.Is(err, searchindex.ErrQueryTooLong):
-		return New(InvalidParameter, "A search may have at most %d words.", searchindex.MaxWords)
 	case azq.IsMissing(err):
 		return New(QueueNotFound, "The queue does not exist yet.")
 	}
-	for _, a := range answers {
-		if errors.Is(err, a.err) {
-			return New(a.code, "%s", a.detail)
+	ofFeatures, _ := ctx.Value(answersKey{}).([]Answer)
+	for _, of := range slices.Concat(ofFeatures, answers) {
+		if e := of(err); e != nil {
+			return e
 		}
 	}
 	var network net.Error // the service is away: the operator's trouble and no fault of the program
 	switch {
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, views.ErrContended), errors.Is(err, registrations.ErrContended),
-		azstore.IsUnavailable(err):
-		return away()
+	case errors.Is(err, context.DeadlineExceeded), azstore.IsUnavailable(err):
+		return Away()
 	case errors.As(err, &network):
 		return New(StorageBusy, "Storage cannot be reached. Nothing is lost; try again soon.")
 	}
@@ -275,6 +275,7 @@ func quotaProblem(q *videostore.QuotaError) *Error {
 	return e
 }
 
-func away() *Error {
+// Away says that storage does not answer now.
+func Away() *Error {
 	return New(StorageBusy, "Storage is busy or away. Nothing is lost; try again soon.")
 }

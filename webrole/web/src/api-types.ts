@@ -228,341 +228,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/videos/{id}/seek": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["ID"];
-            };
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Go to a moment of a video that is being made
-         * @description Tells where a player finds a second of the video. When that part is not made
-         *     yet, its chunk, the next one and their sound are asked for again, in the most
-         *     urgent queues; repeat the request until `made` is true. Repeating it soon asks
-         *     for nothing more. 404 `not_playable_yet` before the video is planned.
-         */
-        post: operations["seekVideo"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/videos/{id}/journey": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["ID"];
-            };
-            cookie?: never;
-        };
-        /**
-         * Every attempt and every wait of the processing, on one time axis
-         * @description The steps of the newest generation, in the order in which a video meets them,
-         *     with all that their rows remember. Clips and captions, which are made on
-         *     request, are not in it. Times are by the clocks of those who wrote them.
-         */
-        get: operations["getJourney"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/videos/{id}/cost": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["ID"];
-            };
-            cookie?: never;
-        };
-        /**
-         * What the processing cost
-         * @description What workers counted while they worked on the steps of the newest generation,
-         *     up to the write that ended each attempt and the messages that it promised: also
-         *     a receive for each delivery, and every renewal of its lease; and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
-         *     attempts that were lost with their worker (`attemptsNotCounted`) or still run;
-         *     polls of empty queues, deletes of messages and what else follows a commit; index and purge; clips and
-         *     captions; uploads, playing, and storing. For callers who may change the video.
-         */
-        get: operations["getCost"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/videos/{id}/views": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["ID"];
-            };
-            cookie?: never;
-        };
-        /**
-         * How often the video was watched
-         * @description The sum of the closed days, and a fan-out over the N partitions of each open one (S2).
-         */
-        get: operations["getViews"];
-        put?: never;
-        /**
-         * Count a view
-         * @description Counted in one of N partitions at random, so that a popular video is no hot partition (S2).
-         */
-        post: operations["countView"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/videos/{id}/clips": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["ID"];
-            };
-            cookie?: never;
-        };
-        /** The video's clips */
-        get: operations["listClips"];
-        put?: never;
-        /**
-         * Make a short MP4 of a part of the video
-         * @description A work item of high priority (Q5). The clip starts at the frame that is shown
-         *     at `startSeconds`. Safe to repeat: the same part of the same generation is the
-         *     same clip. 409 `state_conflict` unless the video is ready, 400 when the part is
-         *     not inside the video. 429 `too_busy` with Retry-After while too many clips
-         *     of this video, or of all, are being made.
-         */
-        post: operations["createClip"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/videos/{id}/clips/{clip}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["ID"];
-                clip: components["parameters"]["ClipID"];
-            };
-            cookie?: never;
-        };
-        /** One clip, with its state */
-        get: operations["getClip"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/videos/{id}/captions": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["ID"];
-            };
-            cookie?: never;
-        };
-        /** The video's captions, by language */
-        get: operations["listCaptions"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/videos/{id}/captions/{language}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["ID"];
-                /** @description A BCP 47 tag, such as en or pt-BR. */
-                language: components["parameters"]["Language"];
-            };
-            cookie?: never;
-        };
-        /**
-         * Captions as clean WebVTT
-         * @description 404 `captions_not_ready` with Retry-After while they are being made, 409
-         *     `invalid_captions` or `undecodable_text` when what was sent last cannot be read and nothing was
-         *     before.
-         */
-        get: operations["getCaptions"];
-        put?: never;
-        /**
-         * Send captions in a language
-         * @description WebVTT or SRT, at most 1 MiB. A work item cleans it: times and plain text are
-         *     kept. Text that is not Unicode is read in an encoding that is used for the
-         *     language; `charset` says which. Players offer it with the video, also while that is still being made.
-         *     Safe to repeat: the same file asks for nothing new. Another file replaces the
-         *     one before, which is served until the new one is ready. A file without cues
-         *     fails with `invalid_captions`, one whose encoding cannot be told, or that is
-         *     damaged, with `undecodable_text`, and nothing else fails with it.
-         */
-        post: operations["createCaptions"];
-        /** Remove captions */
-        delete: operations["deleteCaptions"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/search": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Videos that hold all the words
-         * @description All words must match, of `q` anywhere in the texts, of the other members in
-         *     the field that they name. The last word of each may be the beginning of a
-         *     word, words in "double quotes" are a phrase, accents and case do not count,
-         *     and a word finds its other forms (harbour, harbours). When nothing matches,
-         *     a word that is one letter off is corrected, and `didYouMean` says so. Says
-         *     what it cost.
-         */
-        get: operations["searchVideos"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/events": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** The events that have a start list, by name */
-        get: operations["listEvents"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/events/{event}/registrations": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description Event and distance, joined by two underscores; the PartitionKey of the registrations (S1). */
-                event: components["parameters"]["Event"];
-            };
-            cookie?: never;
-        };
-        /**
-         * Who runs, by bib or by age
-         * @description One row range of the event's partition, in the order of its keys (T7): with
-         *     `bib` that runner, with `age` or `ageFrom` and `ageTo` (both included) by age,
-         *     without any by bib. Only one of the three may be given. Finishers whose time
-         *     falls into a video that is tied to the event have its moment.
-         */
-        get: operations["listRegistrations"];
-        put?: never;
-        /**
-         * Register runners, one or a whole race
-         * @description A JSON array, or CSV whose first line names the columns `bib`, `name`, `sex`,
-         *     `age` and, optionally, `finishedAt`, in any case and order, separated by commas,
-         *     semicolons or tabs. CSV that is not Unicode is read in an encoding that is
-         *     used for the languages of Accept-Language; `charset` of the report says which,
-         *     and 400 `undecodable_text` that none fits. The body is read as a stream and
-         *     written in entity-group transactions of up to 100 operations. Rows that cannot be taken are in the report, the others are stored.
-         *     Repeating an import changes nothing; giving a `finishedAt` to a known runner
-         *     adds or changes it. 409 `bib_taken` when no row could be taken because other
-         *     runners have the bibs.
-         */
-        post: operations["importRegistrations"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/events/{event}/registrations/{bib}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description Event and distance, joined by two underscores; the PartitionKey of the registrations (S1). */
-                event: components["parameters"]["Event"];
-                bib: components["parameters"]["BibInPath"];
-            };
-            cookie?: never;
-        };
-        /** One runner */
-        get: operations["getRegistration"];
-        put?: never;
-        post?: never;
-        /** Take a runner off the list; the bib is free again */
-        delete: operations["deleteRegistration"];
-        options?: never;
-        head?: never;
-        /**
-         * Change a name, an age or a finish; all rows of the runner move at once
-         * @description Needs `If-Match` with the registration's `etag`: 428 `precondition_required` without, 412 `precondition_failed` when it is stale.
-         */
-        patch: operations["editRegistration"];
-        trace?: never;
-    };
-    "/events/{event}/registrations/{bib}/clips": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description Event and distance, joined by two underscores; the PartitionKey of the registrations (S1). */
-                event: components["parameters"]["Event"];
-                bib: components["parameters"]["BibInPath"];
-            };
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Make a short MP4 around a runner's finish
-         * @description Find your own finish by your bib: the same as `POST /videos/{id}/clips` at the runner's moment. 404 `moment_not_found` when no video that is tied to the event shows it.
-         */
-        post: operations["createFinishClip"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/ops/queues": {
         parameters: {
             query?: never;
@@ -752,20 +417,15 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/ops/scale": {
+    "/livez": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        /**
-         * How many workers the queues want
-         * @description By the messages of all queues with their lanes, what they weigh in seconds, and
-         *     the age of the oldest. For whatever starts and stops workers. The answer may be
-         *     2 s old; storage is asked on request only.
-         */
-        get: operations["getScale"];
+        /** The process runs */
+        get: operations["livez"];
         put?: never;
         post?: never;
         delete?: never;
@@ -774,64 +434,18 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/ops/audit": {
+    "/readyz": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        /**
-         * Who asked for which change, newest first
-         * @description A change has two entries: one written before it is done, and one with the status
-         *     of the answer. Without the first nothing is done. Refused requests have none.
-         */
-        get: operations["listAudit"];
+        /** Storage answers */
+        get: operations["readyz"];
         put?: never;
         post?: never;
         delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/ops/keys": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** API keys, without their text */
-        get: operations["listKeys"];
-        put?: never;
-        /**
-         * Make an API key for a program
-         * @description The text of the key is in this answer and nowhere else; the table keeps its hash.
-         *     A key is shown as a bearer token, or as the password of HTTP Basic.
-         */
-        post: operations["createKey"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/ops/keys/{keyId}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        post?: never;
-        /**
-         * Revoke an API key
-         * @description Safe to repeat. Within 5 s no web role takes the key any more.
-         */
-        delete: operations["revokeKey"];
         options?: never;
         head?: never;
         patch?: never;
@@ -855,238 +469,6 @@ export interface paths {
          *     role stops. 429 `too_busy` beyond 256 streams.
          */
         get: operations["watchBoard"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/lab": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * What the lab can break, and what is broken now
-         * @description The web role passes everything under `/lab` on to the process that started the stack,
-         *     which holds the processes and stands before the storage. Every fault ends by
-         *     itself. A client that asks elsewhere is answered 404, as at any unknown address:
-         *     faults are there on loopback only, scenes also where operators sign in.
-         */
-        get: operations["getLab"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/lab/kill": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * SIGKILL for a worker
-         * @description Its supervisor starts it again. 404 `worker_not_found`; 409 `state_conflict` when it is not running.
-         */
-        post: operations["labKill"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/lab/freeze": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * SIGSTOP for a worker, SIGCONT later
-         * @description It becomes a zombie: when it wakes, its leases have ended (Q17).
-         */
-        post: operations["labFreeze"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/lab/stop": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * SIGTERM for a worker
-         * @description It gives its messages back and ends. Its supervisor starts it again, unless it is to stay stopped.
-         */
-        post: operations["labStop"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/lab/workers": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Add or remove a worker
-         * @description Adding brings back a worker that was stopped or removed, if there is one. Removing is polite, as `stop` with `stay`.
-         */
-        post: operations["labWorkers"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/lab/storage": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Slow or break one service of the storage
-         * @description Replaces what disturbs that service. Roles and browsers reach storage through a proxy that does this; the emulator itself is never disturbed.
-         */
-        post: operations["labStorage"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/lab/duplicate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Deliver a message twice
-         * @description Puts the next visible message of a queue, or of any queue of steps, there once
-         *     more. When none is visible, the next message that is sent within `until` is sent
-         *     twice, and `GET /lab` tells which it was.
-         */
-        post: operations["labDuplicate"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/lab/burst": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Upload many small videos at once
-         * @description Makes clips of its own with ffmpeg, once, and uploads them to channel `burst` in the background. One burst at a time.
-         */
-        post: operations["labBurst"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/lab/scenes": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * The scenes that can be played
-         * @description Short programs on real storage, each about a row of the papers: see docs/scenes.md.
-         */
-        get: operations["labScenes"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/lab/scenes/{name}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                name: string;
-            };
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Play a scene
-         * @description It plays in the process that keeps the stack, below names of its own in the
-         *     storage, past whatever disturbs that, and removes what it made. Four at a time.
-         *     404 `scene_not_found`; 400 `invalid_body` for what is no answer to its questions.
-         */
-        post: operations["labPlayScene"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/lab/scene-runs/{run}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                run: string;
-            };
-            cookie?: never;
-        };
-        /**
-         * What a scene has told
-         * @description Waits up to 3 s for an event after `after`. The last event of a run is of kind
-         *     `end`. The latest runs are kept. 404 `run_not_found`.
-         */
-        get: operations["labSceneRun"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1403,15 +785,20 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/livez": {
+    "/ops/scale": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        /** The process runs */
-        get: operations["livez"];
+        /**
+         * How many workers the queues want
+         * @description By the messages of all queues with their lanes, what they weigh in seconds, and
+         *     the age of the oldest. For whatever starts and stops workers. The answer may be
+         *     2 s old; storage is asked on request only.
+         */
+        get: operations["getScale"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1420,17 +807,630 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/readyz": {
+    "/videos/{id}/captions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+            };
+            cookie?: never;
+        };
+        /** The video's captions, by language */
+        get: operations["listCaptions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/videos/{id}/captions/{language}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+                /** @description A BCP 47 tag, such as en or pt-BR. */
+                language: components["parameters"]["Language"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Captions as clean WebVTT
+         * @description 404 `captions_not_ready` with Retry-After while they are being made, 409
+         *     `invalid_captions` or `undecodable_text` when what was sent last cannot be read and nothing was
+         *     before.
+         */
+        get: operations["getCaptions"];
+        put?: never;
+        /**
+         * Send captions in a language
+         * @description WebVTT or SRT, at most 1 MiB. A work item cleans it: times and plain text are
+         *     kept. Text that is not Unicode is read in an encoding that is used for the
+         *     language; `charset` says which. Players offer it with the video, also while that is still being made.
+         *     Safe to repeat: the same file asks for nothing new. Another file replaces the
+         *     one before, which is served until the new one is ready. A file without cues
+         *     fails with `invalid_captions`, one whose encoding cannot be told, or that is
+         *     damaged, with `undecodable_text`, and nothing else fails with it.
+         */
+        post: operations["createCaptions"];
+        /** Remove captions */
+        delete: operations["deleteCaptions"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/videos/{id}/clips": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+            };
+            cookie?: never;
+        };
+        /** The video's clips */
+        get: operations["listClips"];
+        put?: never;
+        /**
+         * Make a short MP4 of a part of the video
+         * @description A work item of high priority (Q5). The clip starts at the frame that is shown
+         *     at `startSeconds`. Safe to repeat: the same part of the same generation is the
+         *     same clip. 409 `state_conflict` unless the video is ready, 400 when the part is
+         *     not inside the video. 429 `too_busy` with Retry-After while too many clips
+         *     of this video, or of all, are being made.
+         */
+        post: operations["createClip"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/videos/{id}/clips/{clip}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+                clip: components["parameters"]["ClipID"];
+            };
+            cookie?: never;
+        };
+        /** One clip, with its state */
+        get: operations["getClip"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/events/{event}/registrations/{bib}/clips": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Event and distance, joined by two underscores; the PartitionKey of the registrations (S1). */
+                event: components["parameters"]["Event"];
+                bib: components["parameters"]["BibInPath"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a short MP4 around a runner's finish
+         * @description Find your own finish by your bib: the same as `POST /videos/{id}/clips` at the runner's moment. 404 `moment_not_found` when no video that is tied to the event shows it.
+         */
+        post: operations["createFinishClip"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/videos/{id}/journey": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Every attempt and every wait of the processing, on one time axis
+         * @description The steps of the newest generation, in the order in which a video meets them,
+         *     with all that their rows remember. Clips and captions, which are made on
+         *     request, are not in it. Times are by the clocks of those who wrote them.
+         */
+        get: operations["getJourney"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/videos/{id}/cost": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+            };
+            cookie?: never;
+        };
+        /**
+         * What the processing cost
+         * @description What workers counted while they worked on the steps of the newest generation,
+         *     up to the write that ended each attempt and the messages that it promised: also
+         *     a receive for each delivery, and every renewal of its lease; and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
+         *     attempts that were lost with their worker (`attemptsNotCounted`) or still run;
+         *     polls of empty queues, deletes of messages and what else follows a commit; index and purge; clips and
+         *     captions; uploads, playing, and storing. For callers who may change the video.
+         */
+        get: operations["getCost"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ops/keys": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        /** Storage answers */
-        get: operations["readyz"];
+        /** API keys, without their text */
+        get: operations["listKeys"];
+        put?: never;
+        /**
+         * Make an API key for a program
+         * @description The text of the key is in this answer and nowhere else; the table keeps its hash.
+         *     A key is shown as a bearer token, or as the password of HTTP Basic.
+         */
+        post: operations["createKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ops/keys/{keyId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
         put?: never;
         post?: never;
+        /**
+         * Revoke an API key
+         * @description Safe to repeat. Within 5 s no web role takes the key any more.
+         */
+        delete: operations["revokeKey"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/lab": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What the lab can break, and what is broken now
+         * @description The web role passes everything under `/lab` on to the process that started the stack,
+         *     which holds the processes and stands before the storage. Every fault ends by
+         *     itself. A client that asks elsewhere is answered 404, as at any unknown address:
+         *     faults are there on loopback only, scenes also where operators sign in.
+         */
+        get: operations["getLab"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/lab/kill": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * SIGKILL for a worker
+         * @description Its supervisor starts it again. 404 `worker_not_found`; 409 `state_conflict` when it is not running.
+         */
+        post: operations["labKill"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/lab/freeze": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * SIGSTOP for a worker, SIGCONT later
+         * @description It becomes a zombie: when it wakes, its leases have ended (Q17).
+         */
+        post: operations["labFreeze"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/lab/stop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * SIGTERM for a worker
+         * @description It gives its messages back and ends. Its supervisor starts it again, unless it is to stay stopped.
+         */
+        post: operations["labStop"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/lab/workers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Add or remove a worker
+         * @description Adding brings back a worker that was stopped or removed, if there is one. Removing is polite, as `stop` with `stay`.
+         */
+        post: operations["labWorkers"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/lab/storage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Slow or break one service of the storage
+         * @description Replaces what disturbs that service. Roles and browsers reach storage through a proxy that does this; the emulator itself is never disturbed.
+         */
+        post: operations["labStorage"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/lab/duplicate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Deliver a message twice
+         * @description Puts the next visible message of a queue, or of any queue of steps, there once
+         *     more. When none is visible, the next message that is sent within `until` is sent
+         *     twice, and `GET /lab` tells which it was.
+         */
+        post: operations["labDuplicate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/lab/burst": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Upload many small videos at once
+         * @description Makes clips of its own with ffmpeg, once, and uploads them to channel `burst` in the background. One burst at a time.
+         */
+        post: operations["labBurst"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/lab/scenes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The scenes that can be played
+         * @description Short programs on real storage, each about a row of the papers: see docs/scenes.md.
+         */
+        get: operations["labScenes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/lab/scenes/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Play a scene
+         * @description It plays in the process that keeps the stack, below names of its own in the
+         *     storage, past whatever disturbs that, and removes what it made. Four at a time.
+         *     404 `scene_not_found`; 400 `invalid_body` for what is no answer to its questions.
+         */
+        post: operations["labPlayScene"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/lab/scene-runs/{run}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * What a scene has told
+         * @description Waits up to 3 s for an event after `after`. The last event of a run is of kind
+         *     `end`. The latest runs are kept. 404 `run_not_found`.
+         */
+        get: operations["labSceneRun"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The events that have a start list, by name */
+        get: operations["listEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/events/{event}/registrations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Event and distance, joined by two underscores; the PartitionKey of the registrations (S1). */
+                event: components["parameters"]["Event"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Who runs, by bib or by age
+         * @description One row range of the event's partition, in the order of its keys (T7): with
+         *     `bib` that runner, with `age` or `ageFrom` and `ageTo` (both included) by age,
+         *     without any by bib. Only one of the three may be given. Finishers whose time
+         *     falls into a video that is tied to the event have its moment.
+         */
+        get: operations["listRegistrations"];
+        put?: never;
+        /**
+         * Register runners, one or a whole race
+         * @description A JSON array, or CSV whose first line names the columns `bib`, `name`, `sex`,
+         *     `age` and, optionally, `finishedAt`, in any case and order, separated by commas,
+         *     semicolons or tabs. CSV that is not Unicode is read in an encoding that is
+         *     used for the languages of Accept-Language; `charset` of the report says which,
+         *     and 400 `undecodable_text` that none fits. The body is read as a stream and
+         *     written in entity-group transactions of up to 100 operations. Rows that cannot be taken are in the report, the others are stored.
+         *     Repeating an import changes nothing; giving a `finishedAt` to a known runner
+         *     adds or changes it. 409 `bib_taken` when no row could be taken because other
+         *     runners have the bibs.
+         */
+        post: operations["importRegistrations"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/events/{event}/registrations/{bib}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Event and distance, joined by two underscores; the PartitionKey of the registrations (S1). */
+                event: components["parameters"]["Event"];
+                bib: components["parameters"]["BibInPath"];
+            };
+            cookie?: never;
+        };
+        /** One runner */
+        get: operations["getRegistration"];
+        put?: never;
+        post?: never;
+        /** Take a runner off the list; the bib is free again */
+        delete: operations["deleteRegistration"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a name, an age or a finish; all rows of the runner move at once
+         * @description Needs `If-Match` with the registration's `etag`: 428 `precondition_required` without, 412 `precondition_failed` when it is stale.
+         */
+        patch: operations["editRegistration"];
+        trace?: never;
+    };
+    "/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Videos that hold all the words
+         * @description All words must match, of `q` anywhere in the texts, of the other members in
+         *     the field that they name. The last word of each may be the beginning of a
+         *     word, words in "double quotes" are a phrase, accents and case do not count,
+         *     and a word finds its other forms (harbour, harbours). When nothing matches,
+         *     a word that is one letter off is corrected, and `didYouMean` says so. Says
+         *     what it cost.
+         */
+        get: operations["searchVideos"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/videos/{id}/seek": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Go to a moment of a video that is being made
+         * @description Tells where a player finds a second of the video. When that part is not made
+         *     yet, its chunk, the next one and their sound are asked for again, in the most
+         *     urgent queues; repeat the request until `made` is true. Repeating it soon asks
+         *     for nothing more. 404 `not_playable_yet` before the video is planned.
+         */
+        post: operations["seekVideo"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ops/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Who asked for which change, newest first
+         * @description A change has two entries: one written before it is done, and one with the status
+         *     of the answer. Without the first nothing is done. Refused requests have none.
+         */
+        get: operations["listAudit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/videos/{id}/views": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+            };
+            cookie?: never;
+        };
+        /**
+         * How often the video was watched
+         * @description The sum of the closed days, and a fan-out over the N partitions of each open one (S2).
+         */
+        get: operations["getViews"];
+        put?: never;
+        /**
+         * Count a view
+         * @description Counted in one of N partitions at random, so that a popular video is no hot partition (S2).
+         */
+        post: operations["countView"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1629,249 +1629,13 @@ export interface components {
             poster?: string;
             storyboard?: string;
             download?: string;
-            clips?: string;
             captions?: string;
+            clips?: string;
             views?: string;
         };
         VideoList: {
             items: components["schemas"]["Video"][];
             nextPageToken?: string;
-        };
-        SearchResult: {
-            items: components["schemas"]["Video"][];
-            nextPageToken?: string;
-            /** @description Rows of the index that were read. */
-            entitiesRead: number;
-            /** @description Calls of the table service that the index needed. */
-            requests: number;
-            didYouMean?: components["schemas"]["SearchWords"];
-            facets?: components["schemas"]["Facets"];
-        };
-        /** @description The query that was answered instead of the one that matched nothing. */
-        SearchWords: {
-            q?: string;
-            title?: string;
-            description?: string;
-            actor?: string;
-            director?: string;
-            tag?: string;
-            channel?: string;
-        };
-        /** @description What the hits have in common, most frequent first. */
-        Facets: {
-            tags: components["schemas"]["Facet"][];
-            channels: components["schemas"]["Facet"][];
-            actors: components["schemas"]["Facet"][];
-            /** @description Over how many hits, the newest. */
-            hitsCounted: number;
-            /** @description Whether these are all hits. */
-            complete: boolean;
-        };
-        Facet: {
-            /** @description As its newest video writes it. */
-            value: string;
-            count: number;
-        };
-        SeekRequest: {
-            /**
-             * Format: double
-             * @description Second of the video.
-             */
-            at: number;
-        };
-        Seek: {
-            /** @description Path of the playlist to play. `?from=` begins with the chunk that shows the second, and lists those before it as gaps. */
-            master: string;
-            /**
-             * Format: double
-             * @description Second from which on that playlist can be played.
-             */
-            from: number;
-            /** @description The playlist can be played now. */
-            made: boolean;
-            /** @description The playlist has the smallest rendition only. Repeat the request: when this is false, `master` has all. */
-            preview: boolean;
-        };
-        Views: {
-            /** Format: int64 */
-            total: number;
-            /** @description The last 30 days (UTC) with views, newest first. */
-            days: components["schemas"]["DayOfViews"][];
-        };
-        DayOfViews: {
-            /** Format: date */
-            date: string;
-            /** Format: int64 */
-            views: number;
-        };
-        NewClip: {
-            /** Format: double */
-            startSeconds: number;
-            /** Format: double */
-            durationSeconds: number;
-        };
-        NewFinishClip: {
-            videoId?: components["schemas"]["VideoID"];
-            /**
-             * Format: double
-             * @default 5
-             */
-            beforeSeconds: number;
-            /**
-             * Format: double
-             * @default 5
-             */
-            afterSeconds: number;
-        };
-        Clip: {
-            /** @description Unique within the video. */
-            id: string;
-            videoId: components["schemas"]["VideoID"];
-            /** @enum {string} */
-            state: "queued" | "running" | "ready" | "failed";
-            /**
-             * Format: double
-             * @description Of the first frame in the video.
-             */
-            startSeconds: number;
-            /** Format: double */
-            durationSeconds: number;
-            /** Format: date-time */
-            createdAt: string;
-            error?: components["schemas"]["Failure"];
-            links: {
-                self: string;
-                /** @description The MP4, when it is ready. */
-                media?: string;
-            };
-        };
-        Captions: {
-            /**
-             * @description A BCP 47 tag.
-             * @example pt-BR
-             */
-            language: string;
-            /**
-             * @description Of the language in itself.
-             * @example português (Brasil)
-             */
-            name: string;
-            videoId: components["schemas"]["VideoID"];
-            /**
-             * @description Of the file that was sent last.
-             * @enum {string}
-             */
-            state: "queued" | "running" | "ready" | "failed";
-            /**
-             * Format: date-time
-             * @description When that was sent.
-             */
-            createdAt: string;
-            /** @description Of what is served. */
-            cues?: number;
-            /** @description Cues that are not in it, because they end before they begin or after 24 hours, and cues whose text ends after 2,000 characters. */
-            leftOut?: number;
-            /**
-             * @description What its file was read as: an encoding's name in the WHATWG standard. `utf-8` text is not changed.
-             * @example windows-1251
-             */
-            charset?: string;
-            error?: components["schemas"]["Failure"];
-            links: {
-                self: string;
-                /** @description The WebVTT file, once there is one. */
-                media?: string;
-            };
-        };
-        CaptionsList: {
-            items: components["schemas"]["Captions"][];
-        };
-        ClipList: {
-            items: components["schemas"]["Clip"][];
-            nextPageToken?: string;
-        };
-        Bib: number;
-        Age: number;
-        /** @enum {string} */
-        Sex: "F" | "M" | "X";
-        /** @description Checked row by row, so that one bad row does not refuse the others. */
-        NewRegistration: {
-            bib: components["schemas"]["Bib"];
-            name: string;
-            sex: components["schemas"]["Sex"];
-            age: components["schemas"]["Age"];
-            /**
-             * Format: date-time
-             * @description Wall-clock time of the finish.
-             */
-            finishedAt?: string;
-        };
-        RegistrationEdit: {
-            name?: string;
-            sex?: components["schemas"]["Sex"];
-            age?: components["schemas"]["Age"];
-            /** Format: date-time */
-            finishedAt?: string;
-        };
-        Registration: {
-            bib: components["schemas"]["Bib"];
-            name: string;
-            sex: components["schemas"]["Sex"];
-            age: components["schemas"]["Age"];
-            /** Format: date-time */
-            finishedAt?: string;
-            /** @description Where videos show the finish. */
-            moments: components["schemas"]["Moment"][];
-            /** @description For `If-Match`. */
-            etag: string;
-        };
-        Moment: {
-            videoId: components["schemas"]["VideoID"];
-            title: string;
-            /**
-             * Format: double
-             * @description From the first frame of the video.
-             */
-            atSeconds: number;
-            /** @description The page that plays it from there. */
-            watch: string;
-        };
-        EventList: {
-            items: string[];
-            nextPageToken?: string;
-        };
-        RegistrationList: {
-            items: components["schemas"]["Registration"][];
-            nextPageToken?: string;
-            /** @description Rows that were read. */
-            entitiesRead: number;
-            /** @description Calls of the table service. */
-            requests: number;
-        };
-        ImportReport: {
-            /**
-             * @description What the list was read as: an encoding's name in the WHATWG standard. JSON is `utf-8`.
-             * @example windows-1250
-             */
-            charset: string;
-            /** @description Rows that are stored now, with the unchanged ones. */
-            accepted: number;
-            /** @description Rows that were there already. */
-            unchanged: number;
-            refused: number;
-            /** @description The first 1,000. */
-            refusals: components["schemas"]["Refusal"][];
-            /** @description Calls of the table service. */
-            requests: number;
-        };
-        Refusal: {
-            /** @description Of the CSV, the header being 1; of a JSON array, the place, from 1. */
-            line: number;
-            /** @description As given, when it can be shown. */
-            bib?: string;
-            /** @example bib_taken */
-            code: string;
-            detail: string;
         };
         UploadBegin: {
             /**
@@ -1946,129 +1710,6 @@ export interface components {
         StepList: {
             items: components["schemas"]["Step"][];
             nextPageToken?: string;
-        };
-        Journey: {
-            generation: number;
-            /**
-             * Format: date-time
-             * @description Where the time axis begins: the upload of a first generation, else the first thing that happened.
-             */
-            from: string;
-            /**
-             * Format: date-time
-             * @description Where it ends: the last thing that happened, or now while something is open.
-             */
-            to: string;
-            /** Format: date-time */
-            now: string;
-            items: components["schemas"]["JourneyItem"][];
-        };
-        /** @description One run of one step. */
-        JourneyItem: {
-            /** @example encode */
-            step: string;
-            index: number;
-            /**
-             * @description planned: no message asks for it yet.
-             * @enum {string}
-             */
-            state: "planned" | "queued" | "running" | "done" | "failed";
-            /**
-             * Format: date-time
-             * @description When it was requested. Missing until it is claimed.
-             */
-            queuedAt?: string;
-            /**
-             * Format: date-time
-             * @description Of a queued one that was tried before, or whose row exists: since when it waits.
-             */
-            waitingSince?: string;
-            /** @description All attempts, also those that the row does not remember one by one. */
-            attemptsMade: number;
-            attempts: components["schemas"]["Attempt"][];
-        };
-        Attempt: {
-            number: number;
-            worker?: string;
-            /**
-             * Format: date-time
-             * @description Since when the step had waited for this attempt.
-             */
-            queuedAt?: string;
-            /** Format: date-time */
-            startedAt: string;
-            /**
-             * Format: date-time
-             * @description Missing while it runs. Of a lost one: when the loss was noticed.
-             */
-            endedAt?: string;
-            /**
-             * @description done: committed. failed: for good. retry: failed, and tried again.
-             *     released: interrupted, at no cost. lost: its worker died, froze or lost
-             *     its lease, and the end was not recorded.
-             * @enum {string}
-             */
-            outcome: "running" | "done" | "failed" | "retry" | "released" | "lost";
-            error?: string;
-        };
-        Cost: {
-            generation: number;
-            requests: components["schemas"]["RequestCost"][];
-            /**
-             * Format: int64
-             * @description Bodies of requests.
-             */
-            bytesToStorage: number;
-            /**
-             * Format: int64
-             * @description Bodies of answers, as far as they were read.
-             */
-            bytesFromStorage: number;
-            /**
-             * Format: double
-             * @description Processor time of ffmpeg and ffprobe, user and system. Not that of the worker itself, whose threads serve several items at once.
-             */
-            cpuSeconds: number;
-            dollars: components["schemas"]["Dollars"];
-            steps: components["schemas"]["StepCost"][];
-            attemptsCounted: number;
-            /** @description Ended attempts whose counts were lost with their worker. */
-            attemptsNotCounted: number;
-            /** @description They are counted when they end. */
-            attemptsRunning: number;
-        };
-        RequestCost: {
-            /**
-             * @description A service (blob, queue, table) and what is done there (write, read, list, delete). Every try counts.
-             * @example blob.write
-             */
-            kind: string;
-            count: number;
-            /** Format: double */
-            dollarsPer10000: number;
-            /** Format: double */
-            dollars: number;
-        };
-        Dollars: {
-            /** Format: double */
-            requests: number;
-            /** Format: double */
-            bytes: number;
-            /** Format: double */
-            cpu: number;
-            /** Format: double */
-            total: number;
-        };
-        StepCost: {
-            /** @example encode */
-            step: string;
-            /** @description Attempts that were counted. */
-            attempts: number;
-            requests: number;
-            /** Format: double */
-            cpuSeconds: number;
-            /** Format: double */
-            dollars: number;
         };
         Queue: {
             name: string;
@@ -2145,6 +1786,47 @@ export interface components {
             details?: {
                 [key: string]: unknown;
             };
+        };
+        WorkerList: {
+            items: components["schemas"]["Worker"][];
+            nextPageToken?: string;
+        };
+        /**
+         * @description What an owner has no room for, in a problem `quota_exceeded`: 403 for
+         *     `stored_bytes`, because only deleting helps, and 429 for the others, with
+         *     `Retry-After`.
+         */
+        Quota: {
+            /**
+             * @description `stored_bytes` of uploads, announced or here; `videos_waiting`, announced
+             *     or being processed; `minutes_a_day` of video processed, by the day of UTC;
+             *     `clips_waiting` to be made.
+             * @enum {string}
+             */
+            name: "stored_bytes" | "videos_waiting" | "minutes_a_day" | "clips_waiting";
+            /** Format: int64 */
+            limit: number;
+            /**
+             * Format: int64
+             * @description How much may still be asked for.
+             */
+            left: number;
+        };
+        /** @description RFC 9457. */
+        Problem: {
+            /** @example about:blank */
+            type: string;
+            title: string;
+            status: number;
+            /** @description For people; never branch on it. */
+            detail: string;
+            /** @description Stable name of the reason. */
+            code: string;
+            /** @description What Azure Storage said, where it caused the problem (Q15). */
+            storageErrorCode?: string;
+            quota?: components["schemas"]["Quota"];
+            /** @description Also in the response header and in the logs. */
+            requestId?: string;
         };
         /** @description What the board shows. */
         BoardEvent: {
@@ -2334,6 +2016,15 @@ export interface components {
              */
             oldestSeconds: number;
         };
+        /** @description How many workers the queues want; `/ops/scale` has the rest. */
+        BoardScale: {
+            wanted: number;
+            now: number;
+            workers: number;
+            floor: number;
+            ceiling: number;
+            why: string;
+        };
         Scale: {
             /**
              * Format: date-time
@@ -2398,18 +2089,214 @@ export interface components {
              */
             workSeconds: number;
         };
-        /** @description How many workers the queues want; `/ops/scale` has the rest. */
-        BoardScale: {
-            wanted: number;
-            now: number;
-            workers: number;
-            floor: number;
-            ceiling: number;
-            why: string;
+        Captions: {
+            /**
+             * @description A BCP 47 tag.
+             * @example pt-BR
+             */
+            language: string;
+            /**
+             * @description Of the language in itself.
+             * @example português (Brasil)
+             */
+            name: string;
+            videoId: components["schemas"]["VideoID"];
+            /**
+             * @description Of the file that was sent last.
+             * @enum {string}
+             */
+            state: "queued" | "running" | "ready" | "failed";
+            /**
+             * Format: date-time
+             * @description When that was sent.
+             */
+            createdAt: string;
+            /** @description Of what is served. */
+            cues?: number;
+            /** @description Cues that are not in it, because they end before they begin or after 24 hours, and cues whose text ends after 2,000 characters. */
+            leftOut?: number;
+            /**
+             * @description What its file was read as: an encoding's name in the WHATWG standard. `utf-8` text is not changed.
+             * @example windows-1251
+             */
+            charset?: string;
+            error?: components["schemas"]["Failure"];
+            links: {
+                self: string;
+                /** @description The WebVTT file, once there is one. */
+                media?: string;
+            };
         };
-        WorkerList: {
-            items: components["schemas"]["Worker"][];
+        CaptionsList: {
+            items: components["schemas"]["Captions"][];
+        };
+        NewClip: {
+            /** Format: double */
+            startSeconds: number;
+            /** Format: double */
+            durationSeconds: number;
+        };
+        Clip: {
+            /** @description Unique within the video. */
+            id: string;
+            videoId: components["schemas"]["VideoID"];
+            /** @enum {string} */
+            state: "queued" | "running" | "ready" | "failed";
+            /**
+             * Format: double
+             * @description Of the first frame in the video.
+             */
+            startSeconds: number;
+            /** Format: double */
+            durationSeconds: number;
+            /** Format: date-time */
+            createdAt: string;
+            error?: components["schemas"]["Failure"];
+            links: {
+                self: string;
+                /** @description The MP4, when it is ready. */
+                media?: string;
+            };
+        };
+        ClipList: {
+            items: components["schemas"]["Clip"][];
             nextPageToken?: string;
+        };
+        NewFinishClip: {
+            videoId?: components["schemas"]["VideoID"];
+            /**
+             * Format: double
+             * @default 5
+             */
+            beforeSeconds: number;
+            /**
+             * Format: double
+             * @default 5
+             */
+            afterSeconds: number;
+        };
+        Journey: {
+            generation: number;
+            /**
+             * Format: date-time
+             * @description Where the time axis begins: the upload of a first generation, else the first thing that happened.
+             */
+            from: string;
+            /**
+             * Format: date-time
+             * @description Where it ends: the last thing that happened, or now while something is open.
+             */
+            to: string;
+            /** Format: date-time */
+            now: string;
+            items: components["schemas"]["JourneyItem"][];
+        };
+        /** @description One run of one step. */
+        JourneyItem: {
+            /** @example encode */
+            step: string;
+            index: number;
+            /**
+             * @description planned: no message asks for it yet.
+             * @enum {string}
+             */
+            state: "planned" | "queued" | "running" | "done" | "failed";
+            /**
+             * Format: date-time
+             * @description When it was requested. Missing until it is claimed.
+             */
+            queuedAt?: string;
+            /**
+             * Format: date-time
+             * @description Of a queued one that was tried before, or whose row exists: since when it waits.
+             */
+            waitingSince?: string;
+            /** @description All attempts, also those that the row does not remember one by one. */
+            attemptsMade: number;
+            attempts: components["schemas"]["Attempt"][];
+        };
+        Attempt: {
+            number: number;
+            worker?: string;
+            /**
+             * Format: date-time
+             * @description Since when the step had waited for this attempt.
+             */
+            queuedAt?: string;
+            /** Format: date-time */
+            startedAt: string;
+            /**
+             * Format: date-time
+             * @description Missing while it runs. Of a lost one: when the loss was noticed.
+             */
+            endedAt?: string;
+            /**
+             * @description done: committed. failed: for good. retry: failed, and tried again.
+             *     released: interrupted, at no cost. lost: its worker died, froze or lost
+             *     its lease, and the end was not recorded.
+             * @enum {string}
+             */
+            outcome: "running" | "done" | "failed" | "retry" | "released" | "lost";
+            error?: string;
+        };
+        Cost: {
+            generation: number;
+            requests: components["schemas"]["RequestCost"][];
+            /**
+             * Format: int64
+             * @description Bodies of requests.
+             */
+            bytesToStorage: number;
+            /**
+             * Format: int64
+             * @description Bodies of answers, as far as they were read.
+             */
+            bytesFromStorage: number;
+            /**
+             * Format: double
+             * @description Processor time of ffmpeg and ffprobe, user and system. Not that of the worker itself, whose threads serve several items at once.
+             */
+            cpuSeconds: number;
+            dollars: components["schemas"]["Dollars"];
+            steps: components["schemas"]["StepCost"][];
+            attemptsCounted: number;
+            /** @description Ended attempts whose counts were lost with their worker. */
+            attemptsNotCounted: number;
+            /** @description They are counted when they end. */
+            attemptsRunning: number;
+        };
+        RequestCost: {
+            /**
+             * @description A service (blob, queue, table) and what is done there (write, read, list, delete). Every try counts.
+             * @example blob.write
+             */
+            kind: string;
+            count: number;
+            /** Format: double */
+            dollarsPer10000: number;
+            /** Format: double */
+            dollars: number;
+        };
+        Dollars: {
+            /** Format: double */
+            requests: number;
+            /** Format: double */
+            bytes: number;
+            /** Format: double */
+            cpu: number;
+            /** Format: double */
+            total: number;
+        };
+        StepCost: {
+            /** @example encode */
+            step: string;
+            /** @description Attempts that were counted. */
+            attempts: number;
+            requests: number;
+            /** Format: double */
+            cpuSeconds: number;
+            /** Format: double */
+            dollars: number;
         };
         /**
          * @description What an identity is trusted with. `viewer`: watches. `uploader`: has videos, too, and
@@ -2447,37 +2334,6 @@ export interface components {
             key: components["schemas"]["Key"];
             /** @description The secret. It is not shown again. */
             text: string;
-        };
-        AuditEntry: {
-            /** Format: date-time */
-            at: string;
-            /** @description The caller; empty: unknown. */
-            owner: string;
-            role: string;
-            /** @description Id of the API key; missing: another way. */
-            key?: string;
-            /** @description Network of the client: an address of IPv4, a /64 of IPv6. */
-            from: string;
-            /**
-             * @description Method and route.
-             * @example DELETE /api/v1/videos/:id
-             */
-            action: string;
-            /**
-             * @description What the route names.
-             * @example id=mfrggzdfmztwq2lknnwg23tpoa
-             */
-            subject: string;
-            /** @description The same in both entries and in the logs. */
-            requestId: string;
-            /** @description Of the answer; missing in the entry from before. */
-            status?: number;
-            /** @description Address of what was made. */
-            made?: string;
-        };
-        AuditList: {
-            items: components["schemas"]["AuditEntry"][];
-            nextPageToken?: string;
         };
         KeyList: {
             items: components["schemas"]["Key"][];
@@ -2691,42 +2547,186 @@ export interface components {
             /** @description How many will be uploaded. */
             videos?: number;
         };
-        /**
-         * @description What an owner has no room for, in a problem `quota_exceeded`: 403 for
-         *     `stored_bytes`, because only deleting helps, and 429 for the others, with
-         *     `Retry-After`.
-         */
-        Quota: {
+        Bib: number;
+        Age: number;
+        /** @enum {string} */
+        Sex: "F" | "M" | "X";
+        /** @description Checked row by row, so that one bad row does not refuse the others. */
+        NewRegistration: {
+            bib: components["schemas"]["Bib"];
+            name: string;
+            sex: components["schemas"]["Sex"];
+            age: components["schemas"]["Age"];
             /**
-             * @description `stored_bytes` of uploads, announced or here; `videos_waiting`, announced
-             *     or being processed; `minutes_a_day` of video processed, by the day of UTC;
-             *     `clips_waiting` to be made.
-             * @enum {string}
+             * Format: date-time
+             * @description Wall-clock time of the finish.
              */
-            name: "stored_bytes" | "videos_waiting" | "minutes_a_day" | "clips_waiting";
-            /** Format: int64 */
-            limit: number;
-            /**
-             * Format: int64
-             * @description How much may still be asked for.
-             */
-            left: number;
+            finishedAt?: string;
         };
-        /** @description RFC 9457. */
-        Problem: {
-            /** @example about:blank */
-            type: string;
+        RegistrationEdit: {
+            name?: string;
+            sex?: components["schemas"]["Sex"];
+            age?: components["schemas"]["Age"];
+            /** Format: date-time */
+            finishedAt?: string;
+        };
+        Registration: {
+            bib: components["schemas"]["Bib"];
+            name: string;
+            sex: components["schemas"]["Sex"];
+            age: components["schemas"]["Age"];
+            /** Format: date-time */
+            finishedAt?: string;
+            /** @description Where videos show the finish. */
+            moments: components["schemas"]["Moment"][];
+            /** @description For `If-Match`. */
+            etag: string;
+        };
+        Moment: {
+            videoId: components["schemas"]["VideoID"];
             title: string;
-            status: number;
-            /** @description For people; never branch on it. */
-            detail: string;
-            /** @description Stable name of the reason. */
+            /**
+             * Format: double
+             * @description From the first frame of the video.
+             */
+            atSeconds: number;
+            /** @description The page that plays it from there. */
+            watch: string;
+        };
+        EventList: {
+            items: string[];
+            nextPageToken?: string;
+        };
+        RegistrationList: {
+            items: components["schemas"]["Registration"][];
+            nextPageToken?: string;
+            /** @description Rows that were read. */
+            entitiesRead: number;
+            /** @description Calls of the table service. */
+            requests: number;
+        };
+        ImportReport: {
+            /**
+             * @description What the list was read as: an encoding's name in the WHATWG standard. JSON is `utf-8`.
+             * @example windows-1250
+             */
+            charset: string;
+            /** @description Rows that are stored now, with the unchanged ones. */
+            accepted: number;
+            /** @description Rows that were there already. */
+            unchanged: number;
+            refused: number;
+            /** @description The first 1,000. */
+            refusals: components["schemas"]["Refusal"][];
+            /** @description Calls of the table service. */
+            requests: number;
+        };
+        Refusal: {
+            /** @description Of the CSV, the header being 1; of a JSON array, the place, from 1. */
+            line: number;
+            /** @description As given, when it can be shown. */
+            bib?: string;
+            /** @example bib_taken */
             code: string;
-            /** @description What Azure Storage said, where it caused the problem (Q15). */
-            storageErrorCode?: string;
-            quota?: components["schemas"]["Quota"];
-            /** @description Also in the response header and in the logs. */
-            requestId?: string;
+            detail: string;
+        };
+        SearchResult: {
+            items: components["schemas"]["Video"][];
+            nextPageToken?: string;
+            /** @description Rows of the index that were read. */
+            entitiesRead: number;
+            /** @description Calls of the table service that the index needed. */
+            requests: number;
+            didYouMean?: components["schemas"]["SearchWords"];
+            facets?: components["schemas"]["Facets"];
+        };
+        /** @description The query that was answered instead of the one that matched nothing. */
+        SearchWords: {
+            q?: string;
+            title?: string;
+            description?: string;
+            actor?: string;
+            director?: string;
+            tag?: string;
+            channel?: string;
+        };
+        /** @description What the hits have in common, most frequent first. */
+        Facets: {
+            tags: components["schemas"]["Facet"][];
+            channels: components["schemas"]["Facet"][];
+            actors: components["schemas"]["Facet"][];
+            /** @description Over how many hits, the newest. */
+            hitsCounted: number;
+            /** @description Whether these are all hits. */
+            complete: boolean;
+        };
+        Facet: {
+            /** @description As its newest video writes it. */
+            value: string;
+            count: number;
+        };
+        SeekRequest: {
+            /**
+             * Format: double
+             * @description Second of the video.
+             */
+            at: number;
+        };
+        Seek: {
+            /** @description Path of the playlist to play. `?from=` begins with the chunk that shows the second, and lists those before it as gaps. */
+            master: string;
+            /**
+             * Format: double
+             * @description Second from which on that playlist can be played.
+             */
+            from: number;
+            /** @description The playlist can be played now. */
+            made: boolean;
+            /** @description The playlist has the smallest rendition only. Repeat the request: when this is false, `master` has all. */
+            preview: boolean;
+        };
+        AuditEntry: {
+            /** Format: date-time */
+            at: string;
+            /** @description The caller; empty: unknown. */
+            owner: string;
+            role: string;
+            /** @description Id of the API key; missing: another way. */
+            key?: string;
+            /** @description Network of the client: an address of IPv4, a /64 of IPv6. */
+            from: string;
+            /**
+             * @description Method and route.
+             * @example DELETE /api/v1/videos/:id
+             */
+            action: string;
+            /**
+             * @description What the route names.
+             * @example id=mfrggzdfmztwq2lknnwg23tpoa
+             */
+            subject: string;
+            /** @description The same in both entries and in the logs. */
+            requestId: string;
+            /** @description Of the answer; missing in the entry from before. */
+            status?: number;
+            /** @description Address of what was made. */
+            made?: string;
+        };
+        AuditList: {
+            items: components["schemas"]["AuditEntry"][];
+            nextPageToken?: string;
+        };
+        Views: {
+            /** Format: int64 */
+            total: number;
+            /** @description The last 30 days (UTC) with views, newest first. */
+            days: components["schemas"]["DayOfViews"][];
+        };
+        DayOfViews: {
+            /** Format: date */
+            date: string;
+            /** Format: int64 */
+            views: number;
         };
     };
     responses: {
@@ -2750,6 +2750,15 @@ export interface components {
                 "application/json": components["schemas"]["Video"];
             };
         };
+        /** @description A refusal or a failure. */
+        Problem: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
         /** @description The clip. */
         Clip: {
             headers: {
@@ -2757,6 +2766,15 @@ export interface components {
             };
             content: {
                 "application/json": components["schemas"]["Clip"];
+            };
+        };
+        /** @description What was begun. */
+        LabDone: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["LabDone"];
             };
         };
         /** @description The runner. */
@@ -2769,42 +2787,24 @@ export interface components {
                 "application/json": components["schemas"]["Registration"];
             };
         };
-        /** @description What was begun. */
-        LabDone: {
-            headers: {
-                [name: string]: unknown;
-            };
-            content: {
-                "application/json": components["schemas"]["LabDone"];
-            };
-        };
-        /** @description A refusal or a failure. */
-        Problem: {
-            headers: {
-                [name: string]: unknown;
-            };
-            content: {
-                "application/problem+json": components["schemas"]["Problem"];
-            };
-        };
     };
     parameters: {
         ID: components["schemas"]["VideoID"];
-        RenditionName: string;
-        ClipID: string;
-        /** @description A BCP 47 tag, such as en or pt-BR. */
-        Language: string;
-        /** @description Event and distance, joined by two underscores; the PartitionKey of the registrations (S1). */
-        Event: string;
-        BibInPath: components["schemas"]["Bib"];
-        /** @description The generation to show. Absent, the one that plays now, and the answer is not kept. */
-        Generation: number;
         QueueName: string;
         Limit: number;
         /** @description `nextPageToken` of the page before. Opaque, and good for the same query only. */
         PageToken: string;
         IfMatch: string;
         IdempotencyKey: string;
+        RenditionName: string;
+        /** @description The generation to show. Absent, the one that plays now, and the answer is not kept. */
+        Generation: number;
+        /** @description A BCP 47 tag, such as en or pt-BR. */
+        Language: string;
+        ClipID: string;
+        /** @description Event and distance, joined by two underscores; the PartitionKey of the registrations (S1). */
+        Event: string;
+        BibInPath: components["schemas"]["Bib"];
     };
     requestBodies: never;
     headers: {
@@ -3094,498 +3094,6 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
-    seekVideo: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["ID"];
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["SeekRequest"];
-            };
-        };
-        responses: {
-            /** @description Where that second is, or will be. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Seek"];
-                };
-            };
-            default: components["responses"]["Problem"];
-        };
-    };
-    getJourney: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["ID"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The journey so far. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Journey"];
-                };
-            };
-            default: components["responses"]["Problem"];
-        };
-    };
-    getCost: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["ID"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The cost so far. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Cost"];
-                };
-            };
-            default: components["responses"]["Problem"];
-        };
-    };
-    getViews: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["ID"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The counts. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Views"];
-                };
-            };
-            default: components["responses"]["Problem"];
-        };
-    };
-    countView: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["ID"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Counted. */
-            204: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            default: components["responses"]["Problem"];
-        };
-    };
-    listClips: {
-        parameters: {
-            query?: {
-                limit?: components["parameters"]["Limit"];
-                /** @description `nextPageToken` of the page before. Opaque, and good for the same query only. */
-                pageToken?: components["parameters"]["PageToken"];
-            };
-            header?: never;
-            path: {
-                id: components["parameters"]["ID"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description A page of clips. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ClipList"];
-                };
-            };
-            default: components["responses"]["Problem"];
-        };
-    };
-    createClip: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["ID"];
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["NewClip"];
-            };
-        };
-        responses: {
-            202: components["responses"]["Clip"];
-            default: components["responses"]["Problem"];
-        };
-    };
-    getClip: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["ID"];
-                clip: components["parameters"]["ClipID"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            200: components["responses"]["Clip"];
-            default: components["responses"]["Problem"];
-        };
-    };
-    listCaptions: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["ID"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description All of them; at most 50. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["CaptionsList"];
-                };
-            };
-            default: components["responses"]["Problem"];
-        };
-    };
-    getCaptions: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["ID"];
-                /** @description A BCP 47 tag, such as en or pt-BR. */
-                language: components["parameters"]["Language"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Times and plain text. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "text/vtt": string;
-                };
-            };
-            default: components["responses"]["Problem"];
-        };
-    };
-    createCaptions: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["ID"];
-                /** @description A BCP 47 tag, such as en or pt-BR. */
-                language: components["parameters"]["Language"];
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "text/vtt": string;
-                "application/x-subrip": string;
-                "text/plain": string;
-            };
-        };
-        responses: {
-            /** @description The captions, with their state. */
-            202: {
-                headers: {
-                    /** @description Of the captions. */
-                    Location?: string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Captions"];
-                };
-            };
-            default: components["responses"]["Problem"];
-        };
-    };
-    deleteCaptions: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["ID"];
-                /** @description A BCP 47 tag, such as en or pt-BR. */
-                language: components["parameters"]["Language"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Players offer them no more. */
-            204: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            default: components["responses"]["Problem"];
-        };
-    };
-    searchVideos: {
-        parameters: {
-            query?: {
-                /** @description Words of any field. */
-                q?: string;
-                title?: string;
-                description?: string;
-                actor?: string;
-                director?: string;
-                tag?: string;
-                channel?: components["schemas"]["Channel"];
-                /** @description `best` puts videos first that hold the words in the title or among the people; it looks at a bounded number of the newest hits. */
-                sort?: "newest" | "best";
-                /** @description Count tags, channels and actors over the whole result, as far as it is counted. */
-                facets?: boolean;
-                limit?: components["parameters"]["Limit"];
-                /** @description `nextPageToken` of the page before. Opaque, and good for the same query only. */
-                pageToken?: components["parameters"]["PageToken"];
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description A page of hits. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["SearchResult"];
-                };
-            };
-            default: components["responses"]["Problem"];
-        };
-    };
-    listEvents: {
-        parameters: {
-            query?: {
-                limit?: components["parameters"]["Limit"];
-                /** @description `nextPageToken` of the page before. Opaque, and good for the same query only. */
-                pageToken?: components["parameters"]["PageToken"];
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description A page of events. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["EventList"];
-                };
-            };
-            default: components["responses"]["Problem"];
-        };
-    };
-    listRegistrations: {
-        parameters: {
-            query?: {
-                bib?: components["schemas"]["Bib"];
-                age?: components["schemas"]["Age"];
-                ageFrom?: components["schemas"]["Age"];
-                ageTo?: components["schemas"]["Age"];
-                limit?: components["parameters"]["Limit"];
-                /** @description `nextPageToken` of the page before. Opaque, and good for the same query only. */
-                pageToken?: components["parameters"]["PageToken"];
-            };
-            header?: never;
-            path: {
-                /** @description Event and distance, joined by two underscores; the PartitionKey of the registrations (S1). */
-                event: components["parameters"]["Event"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description A page of registrations. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["RegistrationList"];
-                };
-            };
-            default: components["responses"]["Problem"];
-        };
-    };
-    importRegistrations: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description Event and distance, joined by two underscores; the PartitionKey of the registrations (S1). */
-                event: components["parameters"]["Event"];
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["NewRegistration"][];
-                "text/csv": string;
-            };
-        };
-        responses: {
-            /** @description What became of the rows. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ImportReport"];
-                };
-            };
-            default: components["responses"]["Problem"];
-        };
-    };
-    getRegistration: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description Event and distance, joined by two underscores; the PartitionKey of the registrations (S1). */
-                event: components["parameters"]["Event"];
-                bib: components["parameters"]["BibInPath"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            200: components["responses"]["Registration"];
-            default: components["responses"]["Problem"];
-        };
-    };
-    deleteRegistration: {
-        parameters: {
-            query?: never;
-            header?: {
-                "If-Match"?: components["parameters"]["IfMatch"];
-            };
-            path: {
-                /** @description Event and distance, joined by two underscores; the PartitionKey of the registrations (S1). */
-                event: components["parameters"]["Event"];
-                bib: components["parameters"]["BibInPath"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description There is no such runner (any more). */
-            204: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            default: components["responses"]["Problem"];
-        };
-    };
-    editRegistration: {
-        parameters: {
-            query?: never;
-            header?: {
-                "If-Match"?: components["parameters"]["IfMatch"];
-            };
-            path: {
-                /** @description Event and distance, joined by two underscores; the PartitionKey of the registrations (S1). */
-                event: components["parameters"]["Event"];
-                bib: components["parameters"]["BibInPath"];
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["RegistrationEdit"];
-            };
-        };
-        responses: {
-            200: components["responses"]["Registration"];
-            default: components["responses"]["Problem"];
-        };
-    };
-    createFinishClip: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description Event and distance, joined by two underscores; the PartitionKey of the registrations (S1). */
-                event: components["parameters"]["Event"];
-                bib: components["parameters"]["BibInPath"];
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["NewFinishClip"];
-            };
-        };
-        responses: {
-            202: components["responses"]["Clip"];
-            default: components["responses"]["Problem"];
-        };
-    };
     listQueues: {
         parameters: {
             query?: never;
@@ -3808,7 +3316,7 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
-    getScale: {
+    livez: {
         parameters: {
             query?: never;
             header?: never;
@@ -3817,114 +3325,45 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The number and what it follows from. */
+            /** @description Yes. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Scale"];
-                };
-            };
-            default: components["responses"]["Problem"];
-        };
-    };
-    listAudit: {
-        parameters: {
-            query?: {
-                limit?: components["parameters"]["Limit"];
-                /** @description `nextPageToken` of the page before. Opaque, and good for the same query only. */
-                pageToken?: components["parameters"]["PageToken"];
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description A page of entries. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AuditList"];
-                };
-            };
-            default: components["responses"]["Problem"];
-        };
-    };
-    listKeys: {
-        parameters: {
-            query?: {
-                limit?: components["parameters"]["Limit"];
-                /** @description `nextPageToken` of the page before. Opaque, and good for the same query only. */
-                pageToken?: components["parameters"]["PageToken"];
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Valid and revoked ones. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["KeyList"];
-                };
-            };
-            default: components["responses"]["Problem"];
-        };
-    };
-    createKey: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["NewKey"];
-            };
-        };
-        responses: {
-            /** @description The key, with its text. */
-            201: {
-                headers: {
-                    /** @description Where it is revoked. */
-                    Location?: string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["MadeKey"];
-                };
-            };
-            default: components["responses"]["Problem"];
-        };
-    };
-    revokeKey: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                keyId: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Revoked. */
-            204: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            default: components["responses"]["Problem"];
+            /** @description No. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    readyz: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Yes. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description No. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
         };
     };
     watchBoard: {
@@ -3943,220 +3382,6 @@ export interface operations {
                 };
                 content: {
                     "text/event-stream": components["schemas"]["BoardEvent"];
-                };
-            };
-            default: components["responses"]["Problem"];
-        };
-    };
-    getLab: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The bench. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Lab"];
-                };
-            };
-            default: components["responses"]["Problem"];
-        };
-    };
-    labKill: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["LabKill"];
-            };
-        };
-        responses: {
-            202: components["responses"]["LabDone"];
-            default: components["responses"]["Problem"];
-        };
-    };
-    labFreeze: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["LabFreeze"];
-            };
-        };
-        responses: {
-            202: components["responses"]["LabDone"];
-            default: components["responses"]["Problem"];
-        };
-    };
-    labStop: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["LabStop"];
-            };
-        };
-        responses: {
-            202: components["responses"]["LabDone"];
-            default: components["responses"]["Problem"];
-        };
-    };
-    labWorkers: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["LabWorkers"];
-            };
-        };
-        responses: {
-            202: components["responses"]["LabDone"];
-            default: components["responses"]["Problem"];
-        };
-    };
-    labStorage: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["LabStorage"];
-            };
-        };
-        responses: {
-            202: components["responses"]["LabDone"];
-            default: components["responses"]["Problem"];
-        };
-    };
-    labDuplicate: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                "application/json": components["schemas"]["LabDuplicate"];
-            };
-        };
-        responses: {
-            202: components["responses"]["LabDone"];
-            default: components["responses"]["Problem"];
-        };
-    };
-    labBurst: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                "application/json": components["schemas"]["LabBurst"];
-            };
-        };
-        responses: {
-            202: components["responses"]["LabDone"];
-            default: components["responses"]["Problem"];
-        };
-    };
-    labScenes: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description All of them, in the order in which they are best watched. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["LabScenes"];
-                };
-            };
-            default: components["responses"]["Problem"];
-        };
-    };
-    labPlayScene: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                "application/json": components["schemas"]["LabPlay"];
-            };
-        };
-        responses: {
-            /** @description It has begun. */
-            202: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["LabSceneBegun"];
-                };
-            };
-            default: components["responses"]["Problem"];
-        };
-    };
-    labSceneRun: {
-        parameters: {
-            query?: {
-                /** @description The number of the last event that the caller has. */
-                after?: number;
-            };
-            header?: never;
-            path: {
-                run: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The events after that one; none when none came. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["LabSceneRun"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -4639,7 +3864,7 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
-    livez: {
+    getScale: {
         parameters: {
             query?: never;
             header?: never;
@@ -4648,23 +3873,325 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Yes. */
+            /** @description The number and what it follows from. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
-            };
-            /** @description No. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
+                content: {
+                    "application/json": components["schemas"]["Scale"];
                 };
-                content?: never;
             };
+            default: components["responses"]["Problem"];
         };
     };
-    readyz: {
+    listCaptions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All of them; at most 50. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CaptionsList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getCaptions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+                /** @description A BCP 47 tag, such as en or pt-BR. */
+                language: components["parameters"]["Language"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Times and plain text. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/vtt": string;
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createCaptions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+                /** @description A BCP 47 tag, such as en or pt-BR. */
+                language: components["parameters"]["Language"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "text/vtt": string;
+                "application/x-subrip": string;
+                "text/plain": string;
+            };
+        };
+        responses: {
+            /** @description The captions, with their state. */
+            202: {
+                headers: {
+                    /** @description Of the captions. */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Captions"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    deleteCaptions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+                /** @description A BCP 47 tag, such as en or pt-BR. */
+                language: components["parameters"]["Language"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Players offer them no more. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listClips: {
+        parameters: {
+            query?: {
+                limit?: components["parameters"]["Limit"];
+                /** @description `nextPageToken` of the page before. Opaque, and good for the same query only. */
+                pageToken?: components["parameters"]["PageToken"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of clips. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ClipList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createClip: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewClip"];
+            };
+        };
+        responses: {
+            202: components["responses"]["Clip"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    getClip: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+                clip: components["parameters"]["ClipID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["Clip"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    createFinishClip: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Event and distance, joined by two underscores; the PartitionKey of the registrations (S1). */
+                event: components["parameters"]["Event"];
+                bib: components["parameters"]["BibInPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewFinishClip"];
+            };
+        };
+        responses: {
+            202: components["responses"]["Clip"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    getJourney: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The journey so far. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Journey"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getCost: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The cost so far. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Cost"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listKeys: {
+        parameters: {
+            query?: {
+                limit?: components["parameters"]["Limit"];
+                /** @description `nextPageToken` of the page before. Opaque, and good for the same query only. */
+                pageToken?: components["parameters"]["PageToken"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Valid and revoked ones. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KeyList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewKey"];
+            };
+        };
+        responses: {
+            /** @description The key, with its text. */
+            201: {
+                headers: {
+                    /** @description Where it is revoked. */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MadeKey"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    revokeKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                keyId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Revoked. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getLab: {
         parameters: {
             query?: never;
             header?: never;
@@ -4673,20 +4200,493 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Yes. */
+            /** @description The bench. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/json": components["schemas"]["Lab"];
+                };
             };
-            /** @description No. */
-            503: {
+            default: components["responses"]["Problem"];
+        };
+    };
+    labKill: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LabKill"];
+            };
+        };
+        responses: {
+            202: components["responses"]["LabDone"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    labFreeze: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LabFreeze"];
+            };
+        };
+        responses: {
+            202: components["responses"]["LabDone"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    labStop: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LabStop"];
+            };
+        };
+        responses: {
+            202: components["responses"]["LabDone"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    labWorkers: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LabWorkers"];
+            };
+        };
+        responses: {
+            202: components["responses"]["LabDone"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    labStorage: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LabStorage"];
+            };
+        };
+        responses: {
+            202: components["responses"]["LabDone"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    labDuplicate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["LabDuplicate"];
+            };
+        };
+        responses: {
+            202: components["responses"]["LabDone"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    labBurst: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["LabBurst"];
+            };
+        };
+        responses: {
+            202: components["responses"]["LabDone"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    labScenes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All of them, in the order in which they are best watched. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LabScenes"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    labPlayScene: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["LabPlay"];
+            };
+        };
+        responses: {
+            /** @description It has begun. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LabSceneBegun"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    labSceneRun: {
+        parameters: {
+            query?: {
+                /** @description The number of the last event that the caller has. */
+                after?: number;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The events after that one; none when none came. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LabSceneRun"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listEvents: {
+        parameters: {
+            query?: {
+                limit?: components["parameters"]["Limit"];
+                /** @description `nextPageToken` of the page before. Opaque, and good for the same query only. */
+                pageToken?: components["parameters"]["PageToken"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of events. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EventList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listRegistrations: {
+        parameters: {
+            query?: {
+                bib?: components["schemas"]["Bib"];
+                age?: components["schemas"]["Age"];
+                ageFrom?: components["schemas"]["Age"];
+                ageTo?: components["schemas"]["Age"];
+                limit?: components["parameters"]["Limit"];
+                /** @description `nextPageToken` of the page before. Opaque, and good for the same query only. */
+                pageToken?: components["parameters"]["PageToken"];
+            };
+            header?: never;
+            path: {
+                /** @description Event and distance, joined by two underscores; the PartitionKey of the registrations (S1). */
+                event: components["parameters"]["Event"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of registrations. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegistrationList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    importRegistrations: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Event and distance, joined by two underscores; the PartitionKey of the registrations (S1). */
+                event: components["parameters"]["Event"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewRegistration"][];
+                "text/csv": string;
+            };
+        };
+        responses: {
+            /** @description What became of the rows. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImportReport"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getRegistration: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Event and distance, joined by two underscores; the PartitionKey of the registrations (S1). */
+                event: components["parameters"]["Event"];
+                bib: components["parameters"]["BibInPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["Registration"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    deleteRegistration: {
+        parameters: {
+            query?: never;
+            header?: {
+                "If-Match"?: components["parameters"]["IfMatch"];
+            };
+            path: {
+                /** @description Event and distance, joined by two underscores; the PartitionKey of the registrations (S1). */
+                event: components["parameters"]["Event"];
+                bib: components["parameters"]["BibInPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description There is no such runner (any more). */
+            204: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
+            default: components["responses"]["Problem"];
+        };
+    };
+    editRegistration: {
+        parameters: {
+            query?: never;
+            header?: {
+                "If-Match"?: components["parameters"]["IfMatch"];
+            };
+            path: {
+                /** @description Event and distance, joined by two underscores; the PartitionKey of the registrations (S1). */
+                event: components["parameters"]["Event"];
+                bib: components["parameters"]["BibInPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RegistrationEdit"];
+            };
+        };
+        responses: {
+            200: components["responses"]["Registration"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    searchVideos: {
+        parameters: {
+            query?: {
+                /** @description Words of any field. */
+                q?: string;
+                title?: string;
+                description?: string;
+                actor?: string;
+                director?: string;
+                tag?: string;
+                channel?: components["schemas"]["Channel"];
+                /** @description `best` puts videos first that hold the words in the title or among the people; it looks at a bounded number of the newest hits. */
+                sort?: "newest" | "best";
+                /** @description Count tags, channels and actors over the whole result, as far as it is counted. */
+                facets?: boolean;
+                limit?: components["parameters"]["Limit"];
+                /** @description `nextPageToken` of the page before. Opaque, and good for the same query only. */
+                pageToken?: components["parameters"]["PageToken"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of hits. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SearchResult"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    seekVideo: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SeekRequest"];
+            };
+        };
+        responses: {
+            /** @description Where that second is, or will be. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Seek"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listAudit: {
+        parameters: {
+            query?: {
+                limit?: components["parameters"]["Limit"];
+                /** @description `nextPageToken` of the page before. Opaque, and good for the same query only. */
+                pageToken?: components["parameters"]["PageToken"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of entries. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getViews: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The counts. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Views"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    countView: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Counted. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
         };
     };
 }

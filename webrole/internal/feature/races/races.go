@@ -1,4 +1,5 @@
-package httpapi
+// Package races keeps the runners of races, and shows where in videos they finish.
+package races
 
 import (
 	"context"
@@ -13,30 +14,71 @@ import (
 	"github.com/cutroom/cutroom/shared/charset"
 	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/registrations"
+	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
+	"github.com/cutroom/cutroom/webrole/internal/httpapi"
 	"github.com/cutroom/cutroom/webrole/internal/middleware"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 	"github.com/cutroom/cutroom/webrole/internal/startlist"
+	"github.com/cutroom/cutroom/webrole/internal/web"
 )
+
+// Races is safe for concurrent use.
+type Races struct {
+	*httpapi.Server
+	Store *registrations.Store
+}
+
+// undecodableText says that a list is in no encoding that is known.
+var undecodableText = problem.Code{Name: "undecodable_text", Status: http.StatusBadRequest}
+
+// New returns the feature.
+func New(account *azstore.Account, core *httpapi.Server) web.Feature {
+	f := feature(&Races{core, registrations.New(account)})
+	f.Problems = []problem.Answer{
+		problem.When(registrations.ErrNotFound, problem.NotFound, "No runner has this bib."),
+		problem.When(registrations.ErrChanged, problem.PreconditionFail, "The registration was changed in the meantime. Read it again."),
+		Refused,
+	}
+	f.Check = func(v video.Video) error {
+		if v.Race == nil {
+			return nil
+		}
+		_, err := registrations.CheckRace(*v.Race)
+		return err
+	}
+	return f
+}
+
+// Refused is the answer to what cannot be taken, and to tables that are too busy.
+func Refused(err error) *problem.Error {
+	if invalid, is := errors.AsType[*registrations.Invalid](err); is {
+		return problem.New(problem.Code{Name: string(invalid.Code), Status: http.StatusBadRequest}, "Not taken: %s.", invalid.Detail)
+	}
+	if errors.Is(err, registrations.ErrContended) {
+		return problem.Away()
+	}
+	return nil
+}
 
 // maxStartList bounds an import, in bytes: more than a million rows.
 const maxStartList = 64 << 20
 
 // ListRegistrations implements GET /events/{event}/registrations: one row range
 // for the runners (T5, T7), and one more for the videos when any has finished.
-func (s *Server) ListRegistrations(c *gin.Context, event api.Event, params api.ListRegistrationsParams) {
-	handle(c, http.StatusOK, func(ctx context.Context) (out api.RegistrationList, _ error) {
+func (s *Races) ListRegistrations(c *gin.Context, event api.Event, params api.ListRegistrationsParams) {
+	web.Handle(c, http.StatusOK, func(ctx context.Context) (out api.RegistrationList, _ error) {
 		query, err := registrationQuery(params)
 		if err != nil {
 			return out, err
 		}
 		ctx, cost := azstore.WithCounter(ctx)
-		runners, next, err := s.Races.List(ctx, event, query, params.Limit, params.PageToken)
+		runners, next, err := s.Store.List(ctx, event, query, params.Limit, params.PageToken)
 		if err != nil {
 			return out, err
 		}
-		items, err := s.withMoments(ctx, event, runners)
+		items, err := s.WithMoments(ctx, event, runners)
 		return api.RegistrationList{
 			Items: items, NextPageToken: api.Some(next), EntitiesRead: cost.Counts().Rows, Requests: cost.Requests(),
 		}, err
@@ -44,9 +86,9 @@ func (s *Server) ListRegistrations(c *gin.Context, event api.Event, params api.L
 }
 
 // ListEvents implements GET /events.
-func (s *Server) ListEvents(c *gin.Context, params api.ListEventsParams) {
-	events, next, err := s.Races.Events(c.Request.Context(), params.Limit, params.PageToken)
-	reply(c, http.StatusOK, api.EventList{Items: list(events), NextPageToken: api.Some(next)}, err)
+func (s *Races) ListEvents(c *gin.Context, params api.ListEventsParams) {
+	events, next, err := s.Store.Events(c.Request.Context(), params.Limit, params.PageToken)
+	web.Reply(c, http.StatusOK, api.EventList{Items: web.List(events), NextPageToken: api.Some(next)}, err)
 }
 
 // registrationQuery wants one of the three ways to ask.
@@ -61,11 +103,11 @@ func registrationQuery(p api.ListRegistrationsParams) (registrations.Query, erro
 	return registrations.Query{Bib: p.Bib, AgeFrom: p.AgeFrom, AgeTo: p.AgeTo}, nil
 }
 
-// withMoments shows runners with the places of videos where they finish. The
+// WithMoments shows runners with the places of videos where they finish. The
 // rows that tie videos to the event are copies, so each video is read itself,
 // once for the page: what is gone or not public any more is left out.
-func (s *Server) withMoments(ctx context.Context, event registrations.Event, runners []registrations.Registration) ([]api.Registration, error) {
-	moments, err := s.Races.MomentsOf(ctx, event, runners)
+func (s *Races) WithMoments(ctx context.Context, event registrations.Event, runners []registrations.Registration) ([]api.Registration, error) {
+	moments, err := s.Store.MomentsOf(ctx, event, runners)
 	if err != nil {
 		return nil, err
 	}
@@ -74,12 +116,12 @@ func (s *Server) withMoments(ctx context.Context, event registrations.Event, run
 	for i, r := range runners {
 		items[i] = api.Registration{
 			Bib: r.Bib, Name: r.Name, Sex: r.Sex, Age: r.Age, FinishedAt: api.Some(r.FinishedAt),
-			Moments: []api.Moment{}, Etag: encodeETag(r.ETag),
+			Moments: []api.Moment{}, Etag: web.EncodeETag(r.ETag),
 		}
 		for _, m := range moments[i] {
 			rec, known := shown[m.VideoID]
 			if !known {
-				if rec, err = s.shown(ctx, m.VideoID, false); err != nil {
+				if rec, err = s.Shown(ctx, m.VideoID, false); err != nil {
 					return nil, err
 				}
 				shown[m.VideoID] = rec
@@ -98,10 +140,10 @@ func (s *Server) withMoments(ctx context.Context, event registrations.Event, run
 // ImportRegistrations implements POST /events/{event}/registrations. The body is
 // read as it is stored; what was stored stays when the rest cannot be read, and
 // repeating the import is safe.
-func (s *Server) ImportRegistrations(c *gin.Context, event api.Event) {
-	kind, err := wantType(c.Request, "application/json", "text/csv")
+func (s *Races) ImportRegistrations(c *gin.Context, event api.Event) {
+	kind, err := web.WantType(c.Request, "application/json", "text/csv")
 	if err != nil {
-		refuseBody(c, err)
+		web.RefuseBody(c, err)
 		return
 	}
 	middleware.StreamsIn(c.Request)
@@ -111,22 +153,22 @@ func (s *Server) ImportRegistrations(c *gin.Context, event api.Event) {
 	if kind == "application/json" {
 		rows, code = startlist.JSON(body), problem.InvalidJSON
 	}
-	report, err := s.Races.Import(c.Request.Context(), event, rows)
+	report, err := s.Store.Import(c.Request.Context(), event, rows)
 	if err != nil {
-		refuseBody(c, importProblem(err, code, report.Accepted))
+		web.RefuseBody(c, importProblem(err, code, report.Accepted))
 		return
 	}
 	if report.Accepted == 0 && report.Refused > 0 && report.Taken == report.Refused {
 		problem.Abort(c, problem.New(problem.Code{Name: string(registrations.BibTaken), Status: http.StatusConflict}, "Other runners have the bibs of all rows."))
 		return
 	}
-	if err := s.Races.NoteEvent(c.Request.Context(), event); err != nil {
+	if err := s.Store.NoteEvent(c.Request.Context(), event); err != nil {
 		problem.Abort(c, err) // what was stored stays: the same import lists the event, too
 		return
 	}
 	c.JSON(http.StatusOK, api.ImportReport{
 		Charset: text.Charset(), Accepted: report.Accepted, Unchanged: report.Unchanged, Refused: report.Refused,
-		Refusals: list(report.Refusals), Requests: report.Requests,
+		Refusals: web.List(report.Refusals), Requests: report.Requests,
 	})
 }
 
@@ -145,7 +187,7 @@ func importProblem(err error, code problem.Code, stored int) error {
 	var broken *problem.Error // the body came too slowly, or not all of it
 	switch {
 	case errors.As(err, &undecodable):
-		return problem.New(problem.UndecodableText, "The list cannot be read: %v. In Excel that is the file type CSV UTF-8. %d of its rows are stored; importing all again is safe.", undecodable, stored).Because(err)
+		return problem.New(undecodableText, "The list cannot be read: %v. In Excel that is the file type CSV UTF-8. %d of its rows are stored; importing all again is safe.", undecodable, stored).Because(err)
 	case errors.As(err, &bad):
 		return problem.New(code, "Line %d: %s. %d rows before it are stored; importing all again is safe.", bad.Line, bad.Detail, stored).Because(err)
 	case errors.As(err, &broken):
@@ -155,37 +197,37 @@ func importProblem(err error, code problem.Code, stored int) error {
 }
 
 // GetRegistration implements GET /events/{event}/registrations/{bib}.
-func (s *Server) GetRegistration(c *gin.Context, event api.Event, bib api.BibInPath) {
+func (s *Races) GetRegistration(c *gin.Context, event api.Event, bib api.BibInPath) {
 	s.replyRegistration(c, event, func(ctx context.Context) (registrations.Registration, error) {
-		return s.Races.Get(ctx, event, bib)
+		return s.Store.Get(ctx, event, bib)
 	})
 }
 
 // EditRegistration implements PATCH /events/{event}/registrations/{bib}: all rows
 // of the runner move in one transaction (T2, T7).
-func (s *Server) EditRegistration(c *gin.Context, event api.Event, bib api.BibInPath, params api.EditRegistrationParams) {
+func (s *Races) EditRegistration(c *gin.Context, event api.Event, bib api.BibInPath, params api.EditRegistrationParams) {
 	s.replyRegistration(c, event, func(ctx context.Context) (none registrations.Registration, _ error) {
-		ifMatch, err := needIfMatch(params.IfMatch)
+		ifMatch, err := web.NeedIfMatch(params.IfMatch)
 		if err != nil {
 			return none, err
 		}
-		body, err := readJSON[api.RegistrationEdit](s, c)
+		body, err := web.ReadJSON[api.RegistrationEdit](c)
 		if err != nil {
 			return none, err
 		}
-		return s.Races.Edit(ctx, event, bib, ifMatch, registrations.Edit{
+		return s.Store.Edit(ctx, event, bib, ifMatch, registrations.Edit{
 			Name: body.Name, Sex: body.Sex, Age: body.Age, FinishedAt: body.FinishedAt,
 		})
 	})
 }
 
-func (s *Server) replyRegistration(c *gin.Context, event registrations.Event, find func(context.Context) (registrations.Registration, error)) {
-	handle(c, http.StatusOK, func(ctx context.Context) (none api.Registration, _ error) {
+func (s *Races) replyRegistration(c *gin.Context, event registrations.Event, find func(context.Context) (registrations.Registration, error)) {
+	web.Handle(c, http.StatusOK, func(ctx context.Context) (none api.Registration, _ error) {
 		runner, err := find(ctx)
 		if err != nil {
 			return none, err
 		}
-		items, err := s.withMoments(ctx, event, []registrations.Registration{runner})
+		items, err := s.WithMoments(ctx, event, []registrations.Registration{runner})
 		if err != nil {
 			return none, err
 		}
@@ -196,13 +238,13 @@ func (s *Server) replyRegistration(c *gin.Context, event registrations.Event, fi
 
 // DeleteRegistration implements DELETE /events/{event}/registrations/{bib}. Safe
 // to repeat.
-func (s *Server) DeleteRegistration(c *gin.Context, event api.Event, bib api.BibInPath, params api.DeleteRegistrationParams) {
-	ifMatch, err := decodeIfMatch(params.IfMatch)
+func (s *Races) DeleteRegistration(c *gin.Context, event api.Event, bib api.BibInPath, params api.DeleteRegistrationParams) {
+	ifMatch, err := web.DecodeIfMatch(params.IfMatch)
 	if err == nil {
-		err = s.Races.Delete(c.Request.Context(), event, bib, ifMatch)
+		err = s.Store.Delete(c.Request.Context(), event, bib, ifMatch)
 	}
 	if errors.Is(err, registrations.ErrNotFound) {
 		err = nil
 	}
-	reply(c, http.StatusNoContent, nil, err)
+	web.Reply(c, http.StatusNoContent, nil, err)
 }

@@ -1,4 +1,4 @@
-package httpapi
+package web
 
 import (
 	"bytes"
@@ -20,16 +20,15 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
 
 // checkParameters checks path, query and header values against the document
-// before the generated code reads them. Bodies are checked by readJSON, which
+// before the generated code reads them. Bodies are checked by ReadJSON, which
 // bounds them first.
-func (s *Server) checkParameters(c *gin.Context) {
+func checkParameters(c *gin.Context) {
 	template := placeholder.ReplaceAllString(strings.TrimPrefix(c.FullPath(), Base), "{$1}")
-	item := s.doc.Paths.Value(template)
+	item := document().Paths.Value(template)
 	operation := item.GetOperation(c.Request.Method)
 	parameters := slices.Concat(item.Parameters, operation.Parameters)
 	if err := onlyKnown(c, parameters); err != nil {
@@ -42,7 +41,7 @@ func (s *Server) checkParameters(c *gin.Context) {
 	}
 	input := &openapi3filter.RequestValidationInput{
 		Request: c.Request, PathParams: values,
-		Route: &routers.Route{Spec: s.doc, Path: template, PathItem: item, Method: c.Request.Method, Operation: operation},
+		Route: &routers.Route{Spec: document(), Path: template, PathItem: item, Method: c.Request.Method, Operation: operation},
 	}
 	// Parameter by parameter: ValidateRequest would read the whole body into
 	// memory as soon as the document has a security requirement.
@@ -80,13 +79,8 @@ func parameterProblem(err error) error {
 		return problem.New(problem.InvalidParameter, "The request does not fit the API's document.").Because(err)
 	}
 	code, reason := problem.InvalidParameter, "it is not valid"
-	switch {
-	case bad.Parameter.Name == "id" && bad.Parameter.In == openapi3.ParameterInPath:
-		code = problem.InvalidID
-	case bad.Parameter.Name == "event" && bad.Parameter.In == openapi3.ParameterInPath:
-		code = problem.Code{Name: string(registrations.InvalidEvent), Status: http.StatusBadRequest}
-	case bad.Parameter.Name == "pageToken":
-		code = problem.InvalidPageToken
+	if own, has := bad.Parameter.Extensions["x-problem"].(string); has {
+		code.Name = own
 	}
 	if schema, is := errors.AsType[*openapi3.SchemaError](err); is {
 		reason = schema.Reason
@@ -100,10 +94,10 @@ const (
 	maxDepth = 32
 )
 
-// readJSON reads a body: bounded, strict, and fitting the schema of the document that T
+// ReadJSON reads a body: bounded, strict, and fitting the schema of the document that T
 // is generated from and named after.
-func readJSON[T any](s *Server, c *gin.Context) (body T, err error) {
-	if _, err := wantType(c.Request, "application/json"); err != nil {
+func ReadJSON[T any](c *gin.Context) (body T, err error) {
+	if _, err := WantType(c.Request, "application/json"); err != nil {
 		return body, err
 	}
 	data, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxJSON))
@@ -117,7 +111,7 @@ func readJSON[T any](s *Server, c *gin.Context) (body T, err error) {
 	if err := json.Unmarshal(data, &value); err != nil { // refuses repeated names, invalid UTF-8 and lone surrogates
 		return body, problem.New(problem.InvalidJSON, "The body is not strict JSON.").Because(err)
 	}
-	schema := s.doc.Components.Schemas[reflect.TypeFor[T]().Name()]
+	schema := document().Components.Schemas[reflect.TypeFor[T]().Name()]
 	if err := schema.Value.VisitJSON(value, openapi3.VisitAsRequest()); err != nil {
 		return body, bodyProblem(err)
 	}
@@ -141,12 +135,12 @@ func deep(text []byte) bool {
 	}
 }
 
-// readOptional is readJSON for a body that may be missing.
-func readOptional[T any](s *Server, c *gin.Context) (body T, err error) {
+// ReadOptional is ReadJSON for a body that may be missing.
+func ReadOptional[T any](c *gin.Context) (body T, err error) {
 	if c.Request.ContentLength == 0 {
 		return body, nil
 	}
-	return readJSON[T](s, c)
+	return ReadJSON[T](c)
 }
 
 // bodyProblem says which member is wrong, and never repeats its value.
@@ -158,9 +152,9 @@ func bodyProblem(err error) error {
 	return problem.New(problem.InvalidBody, "The body does not fit the API's document.").Because(err)
 }
 
-// wantType returns the body's media type, which one of the patterns must match, such as
+// WantType returns the body's media type, which one of the patterns must match, such as
 // video/*. The body is not compressed.
-func wantType(r *http.Request, patterns ...string) (string, error) {
+func WantType(r *http.Request, patterns ...string) (string, error) {
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return "", problem.New(problem.UnsupportedType, "Compressed bodies are not taken.")
 	}
@@ -176,8 +170,8 @@ func wantType(r *http.Request, patterns ...string) (string, error) {
 	return kind, nil
 }
 
-// refuseBody answers without reading the rest of a body that may be gigabytes.
-func refuseBody(c *gin.Context, err error) {
+// RefuseBody answers without reading the rest of a body that may be gigabytes.
+func RefuseBody(c *gin.Context, err error) {
 	c.Header("Connection", "close")
 	problem.Abort(c, err)
 }
