@@ -462,34 +462,3 @@ func TestClipAskedForDuringADelete(t *testing.T) {
 		t.Errorf("Clip: %v; nothing may be left of an erased video", err)
 	}
 }
-
-// The end of the last part promises nothing to a video that is erased meanwhile.
-func TestFanInDuringADelete(t *testing.T) {
-	t.Parallel()
-	p := plan(1, false)
-	late, s, id, erased := erasedMeanwhile(t, func(s *videostore.Store, _ *outgoing) engine.ID {
-		id := uploaded(t, s)
-		probed(t, s, id, p)
-		parts(t, s, id, p)
-		return id
-	})
-	if won, err := fanIn(t, late, id); won || err != nil || !erased.Load() {
-		t.Errorf("FanIn = %t, %v; erased in between: %t", won, err, erased.Load())
-	}
-	if n, err := s.Sweep(t.Context(), id); err != nil || n != 0 {
-		t.Errorf("%d rows are left of the erased video, %v", n, err)
-	}
-}
-
-// A step that fails while its video is erased adds nothing to it.
-func TestStepFailsDuringADelete(t *testing.T) {
-	t.Parallel()
-	late, s, id, erased := erasedMeanwhile(t, func(s *videostore.Store, _ *outgoing) engine.ID { return uploaded(t, s) })
-	k := engine.Key{ID: id, Generation: 1, Step: workflow.StepProbe} // never claimed: it has no row
-	if err := late.FailStep(t.Context(), k, &engine.Failure{Code: engine.ProcessingFailed}); err != nil || !erased.Load() {
-		t.Errorf("FailStep = %v; erased in between: %t", err, erased.Load())
-	}
-	if n, err := s.Sweep(t.Context(), id); err != nil || n != 0 {
-		t.Errorf("%d rows are left of the erased video, %v", n, err)
-	}
-}

@@ -2,54 +2,35 @@ package videostore_test
 
 import (
 	"errors"
-	"slices"
-	"sync"
 	"testing"
-	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-// The gates of these tests. No step of ours is one, but a fork's may be.
-const (
-	stepModerated = "moderated" // withdraws what it rejects
-	stepRated     = "rated"
-)
+// The gate of these tests. No step of ours is one, but a fork's may be.
+const stepRated = "rated"
 
-var gates = []engine.Step{
-	{Name: stepModerated, Stage: engine.Gate, Withdraws: true, Queues: []string{workflow.Audio}},
-	{Name: stepRated, Stage: engine.Gate, Queues: []string{workflow.Audio}},
-}
+var gates = []engine.Step{{Name: stepRated, Stage: engine.Gate, Queues: []string{workflow.Audio}}}
 
-// gated is a plan of two chunks and sound behind gates.
-func gated(generation int, names ...string) video.Plan {
+// A viewer cannot seek past a gate, and can behind it.
+func TestNobodySeeksPastAGate(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	id := uploaded(t, s)
 	p := plan(2, true)
-	p.Generation = generation
-	for _, name := range names {
-		p.Promises = append(p.Promises, engine.Promise{Step: name, Items: 1, Gate: true, Queue: workflow.Audio})
+	p.Promises = append(p.Promises, engine.Promise{Step: stepRated, Items: 1, Gate: true, Queue: workflow.Audio})
+	probed(t, s, id, p)
+	if sought := wantedAt(t, viewOf(t, s, id), 0); len(sought) > 0 {
+		t.Errorf("a viewer seeks past the gates: %v", sought)
 	}
-	return p
-}
-
-// gateOf claims a gate of a generation as the worker with that message does.
-func gateOf(t *testing.T, s *videostore.Store, id engine.ID, generation int, step string) *videostore.Claim {
-	t.Helper()
-	c, err := s.Claim(t.Context(), engine.Key{ID: id, Generation: generation, Step: step}, "message of "+step, "w", time.Time{})
-	if err != nil {
-		t.Fatalf("claim %s: %v", step, err)
-	}
-	return c
-}
-
-func passes(t *testing.T, c *videostore.Claim) {
-	t.Helper()
-	if err := errors.Join(c.Commit(t.Context(), videostore.Commit{}), c.SendOutbox(t.Context())); err != nil {
+	gate := claimOf(t, s, key(id, stepRated, 0))
+	if err := errors.Join(gate.Commit(t.Context(), videostore.Commit{}), gate.SendOutbox(t.Context()), gate.Follow(t.Context())); err != nil {
 		t.Fatal(err)
+	}
+	if sought := wantedAt(t, viewOf(t, s, id), 0); len(sought) == 0 {
+		t.Error("behind the gates no viewer can seek")
 	}
 }
 
@@ -60,165 +41,6 @@ func viewOf(t *testing.T, s *videostore.Store, id engine.ID) videostore.View {
 		t.Fatal(err)
 	}
 	return view
-}
-
-func wantSent(t *testing.T, out *outgoing, when string, want ...string) {
-	t.Helper()
-	got := slices.DeleteFunc(out.take(), func(s string) bool { return s == "index: index" })
-	slices.Sort(got)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", when, diff)
-	}
-}
-
-var firstParts = []string{"audio-first: audio", "encode-first: encode", "encode-high: encode"}
-
-// Nothing but the gates is promised, wanted or sought until all are done. Then the parts are
-// promised once, however many callers see that.
-func TestPartsWaitForEveryGate(t *testing.T) {
-	t.Parallel()
-	s, out := setup(t)
-	id := uploaded(t, s)
-	out.take()
-	probed(t, s, id, gated(1, stepModerated, stepRated))
-	wantSent(t, out, "the plan", "audio: moderated", "audio: rated")
-	if sought := wantedAt(t, viewOf(t, s, id), 0); len(sought) > 0 {
-		t.Errorf("a viewer seeks past the gates: %v", sought)
-	}
-	moderated, rated := gateOf(t, s, id, 1, stepModerated), gateOf(t, s, id, 1, stepRated)
-	passes(t, moderated)
-	if err := moderated.Follow(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	wantSent(t, out, "one of two gates")
-	passes(t, rated)
-	var callers sync.WaitGroup
-	for range 5 {
-		view := viewOf(t, s, id)
-		callers.Go(func() {
-			if won, err := s.FanIn(t.Context(), view); err != nil || won {
-				t.Errorf("FanIn = %t, %v", won, err)
-			}
-		})
-	}
-	callers.Wait()
-	wantSent(t, out, "both gates", firstParts...)
-	if err := rated.Follow(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	wantSent(t, out, "again")
-	if sought := wantedAt(t, viewOf(t, s, id), 0); len(sought) == 0 {
-		t.Error("behind the gates no viewer can seek")
-	}
-}
-
-// A worker dies between the commit of a gate and what follows: the message comes again, or, when
-// it is lost, is missing.
-func TestGateFollowsUpAgain(t *testing.T) {
-	t.Parallel()
-	s, out := setup(t)
-	id := uploaded(t, s)
-	probed(t, s, id, gated(1, stepRated))
-	passes(t, gateOf(t, s, id, 1, stepRated))
-	out.take()
-	if missing := viewOf(t, s, id).Missing(); len(missing) != 1 || missing[0].Step != stepRated {
-		t.Errorf("missing %v", missing)
-	}
-	c, err := s.Claim(t.Context(), engine.Key{ID: id, Generation: 1, Step: stepRated}, "message", "w", time.Time{})
-	if !errors.Is(err, engine.ErrDone) {
-		t.Fatalf("claim = %v", err)
-	}
-	if err := c.Follow(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	wantSent(t, out, "delivered again", firstParts...)
-	if missing := viewOf(t, s, id).Missing(); len(missing) != 3 {
-		t.Errorf("missing %v", missing)
-	}
-}
-
-// What a gate rejects fails; a retry asks the gate again, and a cancelled video is not taken up
-// by a gate that passes late.
-func TestGateRejects(t *testing.T) {
-	t.Parallel()
-	s, out := setup(t)
-	id := uploaded(t, s)
-	probed(t, s, id, gated(1, stepModerated))
-	if err := gateOf(t, s, id, 1, stepModerated).Fail(t.Context(), &engine.Failure{Code: engine.ProcessingFailed, Detail: "x"}); err != nil {
-		t.Fatal(err)
-	}
-	if v := viewOf(t, s, id).Subject; v.State != engine.Failed || v.Playable {
-		t.Errorf("the video is %s, playable: %t", v.State, v.Playable)
-	}
-	out.take()
-	if _, err := s.Retry(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
-	wantSent(t, out, "a retry", "audio: moderated")
-	late := gateOf(t, s, id, 1, stepModerated)
-	if _, err := s.Cancel(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
-	out.take()
-	passes(t, late)
-	if err := late.Follow(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	wantSent(t, out, "cancelled")
-	if _, err := s.Retry(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
-	wantSent(t, out, "retried behind the gate", "audio: moderated")
-}
-
-// A reprocessing that is rejected ends what plays if the gate says so. A gate that fails
-// without a verdict never does.
-func TestRejectedReprocessing(t *testing.T) {
-	t.Parallel()
-	failure := &engine.Failure{Code: engine.ProcessingFailed, Detail: "x"}
-	for _, c := range []struct {
-		gate    string
-		verdict bool
-		serving int
-	}{{stepModerated, true, 0}, {stepModerated, false, 1}, {stepRated, true, 1}} {
-		s, out := setup(t)
-		id := uploaded(t, s)
-		probed(t, s, id, plan(2, true))
-		parts(t, s, id, plan(2, true))
-		readyToPlay(t, s, id, 1)
-		if _, err := s.Reprocess(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
-		again := gated(2, c.gate)
-		first := gateOf(t, s, id, 2, workflow.StepProbe)
-		err := first.Commit(t.Context(), videostore.Commit{Plan: &again, Edit: func(v *video.Video) { v.State = engine.Processing }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		out.take()
-		gate := gateOf(t, s, id, 2, c.gate)
-		if c.verdict {
-			err = gate.Fail(t.Context(), failure)
-		} else {
-			err = s.FailStep(t.Context(), engine.Key{ID: id, Generation: 2, Step: c.gate}, failure)
-		}
-		if v := viewOf(t, s, id).Subject; err != nil || v.State != engine.Failed || v.Serving != c.serving || v.Playable != (c.serving > 0) {
-			t.Errorf("%+v: state %s, serving %d, playable %t, %v", c, v.State, v.Serving, v.Playable, err)
-		}
-	}
-}
-
-// A gate that only a newer release knows is waited for, and asked for on its queue.
-func TestUnknownGateIsWaitedFor(t *testing.T) {
-	t.Parallel()
-	s, out := setup(t)
-	id := uploaded(t, s)
-	out.take()
-	probed(t, s, id, gated(1, "newer"))
-	wantSent(t, out, "the plan", "audio: newer")
-	if missing := viewOf(t, s, id).Missing(); len(missing) != 1 || missing[0].Step != "newer" {
-		t.Errorf("missing %v", missing)
-	}
 }
 
 // wantedAt is what a viewer asks for who goes to a second.

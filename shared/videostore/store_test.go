@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -12,12 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
-	"github.com/cutroom/cutroom/shared/azstore/inject"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/playlist"
@@ -115,6 +111,20 @@ func inflight(t *testing.T, s *videostore.Store) (marks []engine.Inflight, _ err
 	return marks, nil
 }
 
+// epoch is that of the upload of every video of awaiting.
+const epoch = "e"
+
+// awaiting is a video of which some parts may be there.
+func awaiting() video.Video {
+	return video.Video{
+		Meta: engine.Meta{
+			ID: engine.NewID(), Owner: video.LocalOwner, State: engine.AwaitingUpload, Priority: engine.Normal,
+			Upload: &engine.Upload{Bytes: 900, PartBytes: 1000, Epoch: epoch},
+		},
+		Title: "A title",
+	}
+}
+
 // uploaded makes a video whose probe is promised.
 func uploaded(t *testing.T, s *videostore.Store) engine.ID {
 	t.Helper()
@@ -166,169 +176,6 @@ func probed(t *testing.T, s *videostore.Store, id engine.ID, p video.Plan) {
 	}
 	if err := s.Flush(t.Context(), id); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestPromiseSurvivesBrokenQueue(t *testing.T) {
-	t.Parallel()
-	s, out := setup(t)
-	v := awaiting()
-	if _, err := s.Create(t.Context(), v); err != nil {
-		t.Fatal(err)
-	}
-	out.broken = errors.New("queue is away")
-	if _, err := s.Uploaded(t.Context(), v.ID, epoch, "etag"); !errors.Is(err, out.broken) {
-		t.Fatalf("Uploaded = %v, want the sender's error", err)
-	}
-	view, err := s.View(t.Context(), v.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if view.Subject.State != engine.Uploaded || !view.Promised {
-		t.Fatalf("state %s, promised %t: state and promise must be written together", view.Subject.State, view.Promised)
-	}
-	out.broken = nil
-	for range 2 { // the second finds nothing left
-		if err := s.Flush(t.Context(), v.ID); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if diff := cmp.Diff([]string{"probe: probe", "index: index"}, out.take()); diff != "" {
-		t.Errorf("sent (-want +got):\n%s", diff)
-	}
-}
-
-func TestClaimIsAFence(t *testing.T) {
-	t.Parallel()
-	s, _ := setup(t)
-	id := uploaded(t, s)
-	probed(t, s, id, plan(2, false))
-	k := key(id, workflow.StepEncode, 0)
-
-	stale, err := s.Claim(t.Context(), k, "message-7", "worker-1", time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Claim(t.Context(), k, "message-8", "worker-2", time.Time{}); !errors.Is(err, engine.ErrDuplicate) {
-		t.Errorf("another message claims a running step: %v, want ErrDuplicate", err)
-	}
-	fresh, err := s.Claim(t.Context(), k, "message-7", "worker-2", time.Time{})
-	if err != nil {
-		t.Fatalf("the same message, delivered again, must take over: %v", err)
-	}
-	if err := stale.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 1}}); !errors.Is(err, engine.ErrSuperseded) {
-		t.Errorf("stale commit: %v, want ErrSuperseded", err)
-	}
-	if err := fresh.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 120}}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Claim(t.Context(), k, "message-7", "worker-1", time.Time{}); !errors.Is(err, engine.ErrDone) {
-		t.Errorf("claim of a done step: %v, want ErrDone", err)
-	}
-	view, err := s.View(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := videostore.Presentation(view, 1)
-	if err != nil || p.Chunks[0] == nil || p.Chunks[0].Frames != 120 || p.Chunks[1] != nil {
-		t.Errorf("presentation %+v (%v): want only the fresh attempt's chunk 0", p.Chunks, err)
-	}
-}
-
-// Another worker takes the step over while the commit is on its way. A look before the write
-// comes too early, so storage must compare.
-func TestCommitIsRefusedOnItsWay(t *testing.T) {
-	t.Parallel()
-	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), azstore.Names{Tables: videostore.Tables}); err != nil {
-		t.Fatal(err)
-	}
-	var meanwhile func()
-	faults := &inject.Transport{Choose: func(r *http.Request) inject.Fault {
-		if do := meanwhile; do != nil && strings.HasSuffix(r.URL.Path, "$batch") {
-			meanwhile = nil
-			do()
-		}
-		return inject.None
-	}}
-	sleepy := videostore.New(azuritetest.AccountWith(t, func(c *azstore.Config) { c.Prefix, c.Transport = a.Prefix(), faults }), &outgoing{})
-	s := videostore.New(a, &outgoing{})
-	id := uploaded(t, s)
-	probed(t, s, id, plan(2, false))
-	k := key(id, workflow.StepEncode, 0)
-	stale := claimOf(t, sleepy, k)
-	meanwhile = func() {
-		if err := claimOf(t, s, k).Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 120}}); err != nil {
-			t.Errorf("the second worker's commit: %v", err)
-		}
-	}
-	if err := stale.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 1}}); !errors.Is(err, engine.ErrSuperseded) {
-		t.Errorf("stale commit: %v, want ErrSuperseded", err)
-	}
-	view, err := s.View(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p, err := videostore.Presentation(view, 1); err != nil || p.Chunks[0] == nil || p.Chunks[0].Frames != 120 {
-		t.Errorf("chunks %+v (%v): want the second worker's first", p.Chunks, err)
-	}
-}
-
-func TestCommitSurvivesAnEditOfTheVideo(t *testing.T) {
-	t.Parallel()
-	s, _ := setup(t)
-	id := uploaded(t, s)
-	c, err := s.Claim(t.Context(), key(id, workflow.StepProbe, 0), "m", "w", time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Change(t.Context(), id, "", func(v *video.Video) ([]engine.OutboxMessage, error) { v.Title = "Edited"; return nil, nil }); err != nil {
-		t.Fatal(err)
-	}
-	p := plan(1, false)
-	if err := c.Commit(t.Context(), videostore.Commit{Plan: &p, Edit: func(v *video.Video) { v.State = engine.Processing }}); err != nil {
-		t.Fatal(err)
-	}
-	rec, err := s.Get(t.Context(), id)
-	if err != nil || rec.Subject.Title != "Edited" || rec.Subject.State != engine.Processing {
-		t.Errorf("%+v (%v): want both changes", rec.Subject, err)
-	}
-}
-
-func TestDeletedVideoCannotComeBack(t *testing.T) {
-	t.Parallel()
-	s, _ := setup(t)
-	id := uploaded(t, s)
-	probed(t, s, id, plan(2, false))
-	c, err := s.Claim(t.Context(), key(id, workflow.StepEncode, 0), "m", "w", time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Delete(t.Context(), id, ""); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Active(t.Context()); !errors.Is(err, engine.ErrGone) {
-		t.Errorf("Active under a tombstone: %v, want ErrGone", err)
-	}
-	claimed, err := s.Erase(t.Context(), id, false)
-	if err != nil || !claimed {
-		t.Fatalf("Erase = %t, %v; a step was claimed", claimed, err)
-	}
-	if _, err := s.Erase(t.Context(), id, true); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Commit(t.Context(), videostore.Commit{Output: 1, Edit: func(*video.Video) {}}); !errors.Is(err, engine.ErrGone) {
-		t.Errorf("late commit: %v, want ErrGone", err)
-	}
-	if _, err := s.Claim(t.Context(), key(id, workflow.StepEncode, 1), "m2", "w", time.Time{}); !errors.Is(err, engine.ErrGone) {
-		t.Errorf("late claim: %v, want ErrGone", err)
-	}
-	if _, err := s.View(t.Context(), id); !errors.Is(err, engine.ErrNotFound) {
-		t.Errorf("View: %v, want ErrNotFound", err)
-	}
-	marks, err := inflight(t, s)
-	if err != nil || len(marks) != 1 || !marks[0].Erased {
-		t.Errorf("in flight: %v, %v; want the mark of the purge, for what comes late", marks, err)
 	}
 }
 
@@ -387,164 +234,6 @@ func fanIn(t *testing.T, s *videostore.Store, id engine.ID) (bool, error) {
 		return false, err
 	}
 	return s.FanIn(t.Context(), view)
-}
-
-func TestFanInHasOneWinner(t *testing.T) {
-	t.Parallel()
-	s, out := setup(t)
-	const races, chunks = 10, 4
-	for range races {
-		id := uploaded(t, s)
-		p := plan(chunks, false)
-		probed(t, s, id, p)
-		out.take()
-		var wg sync.WaitGroup
-		var mu sync.Mutex
-		wins := 0
-		for i := range chunks {
-			wg.Go(func() {
-				c, err := s.Claim(t.Context(), key(id, workflow.StepEncode, i), fmt.Sprint(i), "w", time.Time{})
-				if err == nil {
-					err = c.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 120}})
-				}
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				won, err := fanIn(t, s, id)
-				if err != nil {
-					t.Error(err)
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				if won {
-					wins++
-				}
-			})
-		}
-		wg.Wait()
-		if diff := cmp.Diff([]string{"finish: finish"}, out.take()); wins != 1 || diff != "" {
-			t.Fatalf("%d winners, sent (-want +got):\n%s", wins, diff)
-		}
-	}
-}
-
-// Q5: a film has only so many chunks in the queues. Each commit promises the next,
-// or two when the queues run empty, and together they promise every chunk once,
-// no matter which commits come at the same time.
-func TestCommitsPromiseTheNextChunks(t *testing.T) {
-	t.Parallel()
-	for _, hungry := range []bool{false, true} {
-		t.Run(fmt.Sprintf("hungry %t", hungry), func(t *testing.T) {
-			t.Parallel()
-			s, out := setup(t)
-			out.hungry.Store(hungry)
-			id := uploaded(t, s)
-			const chunks = 30
-			p := plan(chunks, false)
-			out.take()
-			probed(t, s, id, p)
-			open := len(out.take()) - 1 // the step on change
-			if open >= chunks || open < 4 {
-				t.Fatalf("%d of %d chunks are in the queues after the fan-out", open, chunks)
-			}
-			var mu sync.Mutex
-			claimed := 0
-			var wg sync.WaitGroup
-			for range 4 { // workers
-				wg.Go(func() {
-					for {
-						mu.Lock()
-						i := claimed
-						claimed++
-						mu.Unlock()
-						if i >= chunks {
-							return
-						}
-						c, err := s.Claim(t.Context(), key(id, workflow.StepEncode, i), fmt.Sprint(i), "w", time.Time{})
-						if err == nil {
-							err = c.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 120}})
-						}
-						if err == nil {
-							err = c.SendOutbox(t.Context())
-						}
-						if err == nil {
-							_, err = fanIn(t, s, id)
-						}
-						if err != nil {
-							t.Error(err)
-							return
-						}
-					}
-				})
-			}
-			wg.Wait()
-			sent := out.take()
-			encodes := slices.DeleteFunc(slices.Clone(sent), func(m string) bool { return strings.HasPrefix(m, "finish") })
-			if len(encodes) != chunks-open || len(sent) != len(encodes)+1 {
-				t.Errorf("%d chunks and %d others were promised after the first %d of %d: %v", len(encodes), len(sent)-len(encodes), open, chunks, sent)
-			}
-			view, err := s.View(t.Context(), id)
-			if err != nil || view.Promised || len(view.Missing()) != 1 {
-				t.Errorf("at the end the outbox is full: %t, missing are %v, want the last step; %v", view.Promised, view.Missing(), err)
-			}
-		})
-	}
-}
-
-// A commit was about to promise the last chunks when other workers promised them, made them
-// and looked: then it is the last one, and its look counts.
-func TestCommitThatWasOvertakenStillLooks(t *testing.T) {
-	t.Parallel()
-	s, out := setup(t)
-	id := uploaded(t, s)
-	const chunks = 10
-	probed(t, s, id, plan(chunks, false))
-	if _, err := s.Change(t.Context(), id, "", func(v *video.Video) ([]engine.OutboxMessage, error) { v.Playable = true; return nil, nil }); err != nil {
-		t.Fatal(err)
-	}
-	encode := func(i int) {
-		c, err := s.Claim(t.Context(), key(id, workflow.StepEncode, i), fmt.Sprint(i), "w", time.Time{})
-		if err == nil {
-			err = c.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 120}})
-		}
-		if err == nil {
-			err = c.SendOutbox(t.Context())
-		}
-		if err == nil {
-			err = c.Follow(t.Context())
-		}
-		if err != nil {
-			t.Errorf("chunk %d: %v", i, err)
-		}
-	}
-	out.meanwhile = func() {
-		for i := range chunks - 1 {
-			encode(i + 1)
-		}
-		out.take()
-	}
-	encode(0)
-	if diff := cmp.Diff([]string{"finish: finish"}, out.take()); diff != "" {
-		t.Errorf("after the last chunk these are sent (-want +got):\n%s", diff)
-	}
-}
-
-// The reconciler and a retry send again what was promised, not the whole film.
-func TestMissingIsWhatWasPromised(t *testing.T) {
-	t.Parallel()
-	s, out := setup(t)
-	id := uploaded(t, s)
-	out.take()
-	probed(t, s, id, plan(30, false))
-	open := len(out.take()) - 1 // the step on change
-	view, err := s.View(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if missing := view.Missing(); len(missing) != open {
-		t.Errorf("%d messages are missing, %d were promised", len(missing), open)
-	}
 }
 
 // Portions of sound are committed in any order. Playlists list what has no gap
@@ -613,72 +302,6 @@ func TestSoundInPortions(t *testing.T) {
 	items := out.takeItems()
 	if len(items) != 1 || items[0].Kind != workflow.StepFinish {
 		t.Errorf("sent %+v, want finish", items)
-	}
-}
-
-func TestSettleKeepsARenewedMark(t *testing.T) {
-	t.Parallel()
-	s, _ := setup(t)
-	id := uploaded(t, s)
-	marks, err := inflight(t, s)
-	if err != nil || len(marks) != 1 {
-		t.Fatalf("Inflight = %v, %v; want one mark", marks, err)
-	}
-	if _, err := s.Cancel(t.Context(), id); err != nil { // new work, new mark
-		t.Fatal(err)
-	}
-	if err := s.ClearInflight(t.Context(), marks[0]); err != nil {
-		t.Fatal(err)
-	}
-	again, err := inflight(t, s)
-	if err != nil || len(again) != 1 {
-		t.Fatalf("Inflight = %v, %v; a stale Settle removed the mark", again, err)
-	}
-	if err := s.ClearInflight(t.Context(), again[0]); err != nil {
-		t.Fatal(err)
-	}
-	if left, err := inflight(t, s); err != nil || len(left) != 0 {
-		t.Errorf("Inflight = %v, %v; want nothing", left, err)
-	}
-}
-
-func TestRetryKeepsFinishedChunks(t *testing.T) {
-	t.Parallel()
-	s, out := setup(t)
-	id := uploaded(t, s)
-	probed(t, s, id, plan(3, true))
-	c, err := s.Claim(t.Context(), key(id, workflow.StepEncode, 1), "m", "w", time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{}}); err != nil {
-		t.Fatal(err)
-	}
-	bad, err := s.Claim(t.Context(), key(id, workflow.StepEncode, 2), "m2", "w", time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	failure := &engine.Failure{Code: video.CorruptMedia, Detail: "no"}
-	if err := bad.Fail(t.Context(), failure); err != nil {
-		t.Fatal(err)
-	}
-	rec, err := s.Get(t.Context(), id)
-	if err != nil || rec.Subject.State != engine.Failed || rec.Subject.Error.Code != video.CorruptMedia {
-		t.Fatalf("%+v, %v; want the failure", rec.Subject, err)
-	}
-	if err := s.Flush(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
-	out.take()
-	if _, err := s.Retry(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
-	want := []string{"encode-first: encode", "audio-first: audio", "encode-high: encode", "index: index"}
-	if diff := cmp.Diff(want, out.take()); diff != "" {
-		t.Errorf("sent (-want +got):\n%s", diff)
-	}
-	if _, err := s.Retry(t.Context(), id); !errors.Is(err, engine.ErrState) {
-		t.Errorf("retry of a video that is processing: %v, want ErrState", err)
 	}
 }
 

@@ -37,7 +37,15 @@ type bench struct {
 	blobs   *blobstore.Store
 	order   order // of its workers
 
+	mu    sync.Mutex
 	lists map[engine.ID][]int // the numbers of every sum
+}
+
+// knows notes the numbers of a sum, for the oracle.
+func (b *bench) knows(id engine.ID, numbers []int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lists[id] = numbers
 }
 
 func newBench(t *testing.T, visibility time.Duration) *bench {
@@ -138,13 +146,15 @@ func (b *bench) upload(numbers ...int) engine.ID {
 	b.must(enginetest.PutNumbers(b.Context(), b.blobs, sum.ID, numbers))
 	_, err = b.store.Uploaded(b.Context(), sum.ID, enginetest.Epoch, "etag")
 	b.must(err)
-	b.lists[sum.ID] = numbers
+	b.knows(sum.ID, numbers)
 	return sum.ID
 }
 
 // wrong says what is wrong with what a sum serves: the oracle.
 func (b *bench) wrong(sum enginetest.Sum) error {
 	total, squares := 0, 0
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	for _, n := range b.lists[sum.ID] {
 		total, squares = total+n, squares+n*n
 	}
@@ -160,7 +170,7 @@ func (b *bench) ready(id engine.ID) {
 	azuritetest.Eventually(b, time.Minute, func() error {
 		rec, err := b.store.Get(b.Context(), id)
 		if err != nil || rec.Subject.State != engine.Ready {
-			return fmt.Errorf("%s is %s, %w", id, rec.Subject.State, orNot(err))
+			return fmt.Errorf("%s is not ready but %s, %w", id, rec.Subject.State, orNot(err))
 		}
 		if err := b.wrong(rec.Subject); err != nil {
 			b.Fatal(err)
@@ -186,11 +196,16 @@ func orNot(err error) error {
 func (b *bench) average(id engine.ID, length int) engine.Key {
 	b.Helper()
 	key := engine.Key{ID: id, Generation: 1, Step: enginetest.Average, Index: 0, Length: length}
-	_, err := b.store.Request(b.Context(), key, func(_ enginetest.Sum, run *engine.Run) (bool, error) {
-		return run.State == "" || run.State == engine.RunFailed, nil
-	})
+	_, err := b.ask(key)
 	b.must(err)
 	return key
+}
+
+// ask asks for an average unless it is asked for.
+func (b *bench) ask(key engine.Key) (engine.Run, error) {
+	return b.store.Request(b.Context(), key, func(_ enginetest.Sum, run *engine.Run) (bool, error) {
+		return run.State == "" || run.State == engine.RunFailed, nil
+	})
 }
 
 // averaged waits until an average is made and right.

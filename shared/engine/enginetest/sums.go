@@ -17,7 +17,6 @@ import (
 const (
 	Split   = "split"   // First: reads the numbers
 	Vet     = "vet"     // Gate: rejects negative numbers, and withdraws what serves
-	Rate    = "rate"    // Gate: passes everything
 	Add     = "add"     // Part, leads: adds up two numbers
 	Square  = "square"  // Part: adds up the squares of four numbers
 	Total   = "total"   // Last: adds up what add and square made
@@ -66,6 +65,15 @@ type Plan struct {
 	engine.Plan
 	Numbers []int `json:"numbers"`
 	Vetted  bool  `json:"vetted,omitempty"` // its gate is promised
+}
+
+// Counts is how many runs a plan has of what steps run for.
+func (p Plan) Counts() map[engine.Count]int {
+	counts := map[engine.Count]int{PerPair: (len(p.Numbers) + 1) / 2, PerFour: (len(p.Numbers) + 3) / 4}
+	if p.Vetted {
+		counts[vetted] = 1
+	}
+	return counts
 }
 
 // some are numbers of one run of a step with so many for each.
@@ -133,11 +141,7 @@ func Queues(visibility time.Duration, d engine.Declaration) (specs []azq.Spec) {
 // NewStore returns a store of sums with those steps.
 func NewStore(a *azstore.Account, sender engine.Sender, d engine.Declaration) *Store {
 	return engine.New(a, sender, engine.Product[Sum, Plan]{Declaration: d, Promises: func(p Plan) []engine.Promise {
-		counts := map[engine.Count]int{PerPair: (len(p.Numbers) + 1) / 2, PerFour: (len(p.Numbers) + 3) / 4}
-		if p.Vetted {
-			counts[vetted] = 1
-		}
-		return d.PromisesFor(counts)
+		return d.PromisesFor(p.Counts())
 	}, Playable: func(v View) (bool, error) {
 		first, _ := v.Find(v.Subject.Generation, Add, 0)
 		return first.State == engine.RunDone, nil

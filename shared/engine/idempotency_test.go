@@ -1,4 +1,4 @@
-package videostore_test
+package engine_test
 
 import (
 	"context"
@@ -15,24 +15,8 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/inject"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workflow"
+	"github.com/cutroom/cutroom/shared/engine/enginetest"
 )
-
-// epoch is that of the upload of every video of awaiting.
-const epoch = "e"
-
-// awaiting is a video of which some parts may be there.
-func awaiting() video.Video {
-	return video.Video{
-		Meta: engine.Meta{
-			ID: engine.NewID(), Owner: video.LocalOwner, State: engine.AwaitingUpload, Priority: engine.Normal,
-			Upload: &engine.Upload{Bytes: 900, PartBytes: 1000, Epoch: epoch},
-		},
-		Title: "A title",
-	}
-}
 
 // rows counts what a table holds.
 func rows(t *testing.T, a *azstore.Account, table string) (n int) {
@@ -48,18 +32,18 @@ func rows(t *testing.T, a *azstore.Account, table string) (n int) {
 
 // keyed opens an account with the tables of the store, twice: as it is, and with
 // a function that runs before a request goes out.
-func keyed(t *testing.T, before func(*http.Request) inject.Fault) (a *azstore.Account, calm, disturbed *videostore.Store) {
+func keyed(t *testing.T, before func(*http.Request) inject.Fault) (a *azstore.Account, calm, disturbed *enginetest.Store) {
 	t.Helper()
 	a = azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), azstore.Names{Tables: videostore.Tables}); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Tables: enginetest.SumNames.Tables}); err != nil {
 		t.Fatal(err)
 	}
-	return a, videostore.New(a, &outgoing{}), videostore.New(azuritetest.FaultyAccount(t, a, before), &outgoing{})
+	return a, newStore(a, &outgoing{}), newStore(azuritetest.FaultyAccount(t, a, before), &outgoing{})
 }
 
-// A key leads to its video as long as that lives, and afterwards to a new id,
+// A key leads to its sum as long as that lives, and afterwards to a new id,
 // whatever the purge of the old one has done by then.
-func TestKeyLeadsToTheVideoWhileItLives(t *testing.T) {
+func TestKeyLeadsToTheSumWhileItLives(t *testing.T) {
 	t.Parallel()
 	a, s, _ := keyed(t, nil)
 	ctx := t.Context()
@@ -74,8 +58,8 @@ func TestKeyLeadsToTheVideoWhileItLives(t *testing.T) {
 	if _, err := s.CreateOnce(ctx, "key", "other", awaiting()); !errors.Is(err, engine.ErrKeyUsed) {
 		t.Errorf("another body: %v, want ErrKeyUsed", err)
 	}
-	if n := rows(t, a, workflow.VideosTable); n != 1 {
-		t.Errorf("%d videos, want 1", n)
+	if n := rows(t, a, declared.Table); n != 1 {
+		t.Errorf("%d sums, want 1", n)
 	}
 
 	if _, err := s.Delete(ctx, old, ""); err != nil {
@@ -91,7 +75,7 @@ func TestKeyLeadsToTheVideoWhileItLives(t *testing.T) {
 		}
 	}
 	if again, err := s.CreateOnce(ctx, "key", "other", awaiting()); err != nil || again.Subject.ID != second.Subject.ID {
-		t.Errorf("the purge of the old video cut the key of the new one: %s, %v; want %s", again.Subject.ID, err, second.Subject.ID)
+		t.Errorf("the purge of the old sum cut the key of the new one: %s, %v; want %s", again.Subject.ID, err, second.Subject.ID)
 	}
 
 	if _, err := s.Delete(ctx, second.Subject.ID, ""); err != nil {
@@ -100,13 +84,10 @@ func TestKeyLeadsToTheVideoWhileItLives(t *testing.T) {
 	if _, err := s.Erase(ctx, second.Subject.ID, true); err != nil {
 		t.Fatal(err)
 	}
-	for _, table := range videostore.Tables {
+	for _, table := range enginetest.SumNames.Tables {
 		want := 0
 		if table == engine.InflightTable {
 			want = 2 // what each purge leaves until its sweep
-		}
-		if table == videostore.QuotasTable {
-			want = 1 // the sums
 		}
 		if n := rows(t, a, table); n != want {
 			t.Errorf("%d rows are left in %s, want %d", n, table, want)
@@ -118,13 +99,13 @@ func TestKeyLeadsToTheVideoWhileItLives(t *testing.T) {
 	}
 }
 
-// Many repetitions at once, of a new key and of one whose video is going, end
-// with one video; what the others made is gone.
-func TestRepetitionsAtOnceMakeOneVideo(t *testing.T) {
+// Many repetitions at once, of a new key and of one whose sum is going, end
+// with one sum; what the others made is gone.
+func TestRepetitionsAtOnceMakeOneSum(t *testing.T) {
 	t.Parallel()
 	a, s, _ := keyed(t, nil)
 	var last engine.ID
-	// Those who were not the first have 10 s to remove their videos: on a machine that is
+	// Those who were not the first have 10 s to remove their sums: on a machine that is
 	// slower some stay, for the reconciler.
 	var slow atomic.Bool
 	for round := range 3 {
@@ -148,10 +129,10 @@ func TestRepetitionsAtOnceMakeOneVideo(t *testing.T) {
 		}
 		wg.Wait()
 		if len(made) != 1 || made[last] != 0 {
-			t.Fatalf("round %d made %v, want one new video", round, made)
+			t.Fatalf("round %d made %v, want one new sum", round, made)
 		}
-		if videos, marks := rows(t, a, workflow.VideosTable), rows(t, a, engine.InflightTable); !slow.Load() && (videos != 1+round || marks != 1+round) {
-			t.Errorf("round %d: %d videos and %d marks, want %d", round, videos, marks, 1+round)
+		if sums, marks := rows(t, a, declared.Table), rows(t, a, engine.InflightTable); !slow.Load() && (sums != 1+round || marks != 1+round) {
+			t.Errorf("round %d: %d sums and %d marks, want %d", round, sums, marks, 1+round)
 		}
 		for last = range made {
 		}
@@ -178,7 +159,7 @@ func TestNotTheFirstCleansUpForACallerWhoIsGone(t *testing.T) {
 		}
 		return inject.None
 	})
-	var winner videostore.Record
+	var winner enginetest.Record
 	wins = func() {
 		var err error
 		if winner, err = s.CreateOnce(t.Context(), "key", "body", awaiting()); err != nil {
@@ -191,13 +172,13 @@ func TestNotTheFirstCleansUpForACallerWhoIsGone(t *testing.T) {
 	if ctx.Err() == nil {
 		t.Error("the caller was there until the end")
 	}
-	if videos, marks := rows(t, a, workflow.VideosTable), rows(t, a, engine.InflightTable); videos != 1 || marks != 1 {
-		t.Errorf("%d videos and %d marks are left, want the winner's", videos, marks)
+	if sums, marks := rows(t, a, declared.Table), rows(t, a, engine.InflightTable); sums != 1 || marks != 1 {
+		t.Errorf("%d sums and %d marks are left, want the winner's", sums, marks)
 	}
 }
 
-// A request that dies between the video and the row of the key is repeated, and
-// makes another video: the id of the first is unknown.
+// A request that dies between the sum and the row of the key is repeated, and
+// makes another sum: the id of the first is unknown.
 func TestCreateThatDiesIsRepeated(t *testing.T) {
 	t.Parallel()
 	_, s, dying := keyed(t, func(r *http.Request) inject.Fault {
@@ -211,7 +192,7 @@ func TestCreateThatDiesIsRepeated(t *testing.T) {
 		t.Fatal("the fault was not made")
 	}
 	if _, err := s.Get(t.Context(), v.ID); err != nil {
-		t.Errorf("the video is not there: %v", err)
+		t.Errorf("the sum is not there: %v", err)
 	}
 	rec, err := s.CreateOnce(t.Context(), "key", "body", awaiting())
 	if err != nil || rec.Subject.ID == v.ID {
@@ -224,7 +205,7 @@ func TestCreateThatDiesIsRepeated(t *testing.T) {
 }
 
 // The purge removes a tombstone only, and only as it was read.
-func TestEraseLeavesLivingVideosAlone(t *testing.T) {
+func TestEraseLeavesLivingSumsAlone(t *testing.T) {
 	t.Parallel()
 	var once sync.Once
 	var meanwhile func()
@@ -239,7 +220,7 @@ func TestEraseLeavesLivingVideosAlone(t *testing.T) {
 	})
 	id := uploaded(t, s)
 	if claimed, err := s.Erase(t.Context(), id, true); err != nil || claimed {
-		t.Errorf("Erase of a living video = %t, %v", claimed, err)
+		t.Errorf("Erase of a living sum = %t, %v", claimed, err)
 	}
 	if rec, err := s.Get(t.Context(), id); err != nil || rec.Subject.State != engine.Uploaded {
 		t.Fatalf("it was erased: %+v, %v", rec, err)
@@ -248,9 +229,9 @@ func TestEraseLeavesLivingVideosAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	meanwhile = func() { // the tombstone is written once more
-		_, err := s.Change(t.Context(), id, "", func(v *video.Video) ([]engine.OutboxMessage, error) {
+		_, err := s.Change(t.Context(), id, "", func(v *enginetest.Sum) ([]engine.OutboxMessage, error) {
 			v.Title = "going"
-			return []engine.OutboxMessage{workflow.Declaration.RemoveMessage()}, nil
+			return []engine.OutboxMessage{declared.RemoveMessage()}, nil
 		})
 		if err != nil {
 			t.Error(err)

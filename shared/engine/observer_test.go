@@ -1,4 +1,4 @@
-package videostore_test
+package engine_test
 
 import (
 	"errors"
@@ -14,9 +14,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/inject"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workflow"
+	"github.com/cutroom/cutroom/shared/engine/enginetest"
 )
 
 // What is committed is told once: also when the reply of every first commit is lost, its
@@ -33,25 +31,25 @@ func TestCommitsAreToldOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := plan(1, false)
-			probed(t, s, id, p)
-			encode := key(id, workflow.StepEncode, 0)
-			if _, err := s.Claim(t.Context(), encode, "message", "killed", time.Time{}); err != nil {
+			planned(t, s, id, p)
+			k := key(id, enginetest.Add, 0)
+			if _, err := s.Claim(t.Context(), k, "message", "killed", time.Time{}); err != nil {
 				t.Fatal(err)
 			}
-			if err := claimed(t, s, encode, "unlucky").GiveBack(t.Context(), engine.OutcomeRetry, errors.New("the disk is full")); err != nil {
+			if err := claimed(t, s, k, "unlucky").GiveBack(t.Context(), engine.OutcomeRetry, errors.New("the disk is full")); err != nil {
 				t.Fatal(err)
 			}
-			last := claimed(t, s, encode, "lucky")
-			if err := last.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 120}}); err != nil {
+			last := claimed(t, s, k, "lucky")
+			if err := last.Commit(t.Context(), enginetest.Commit{Output: enginetest.Made{Value: 120}}); err != nil {
 				t.Fatal(err)
 			}
 			out.broken = errors.New("queue is away")
-			if err := s.FailStep(t.Context(), key(id, workflow.StepFinish, 0), &engine.Failure{Code: engine.ProcessingFailed}); !errors.Is(err, out.broken) {
+			if err := s.FailStep(t.Context(), key(id, enginetest.Total, 0), &engine.Failure{Code: engine.ProcessingFailed}); !errors.Is(err, out.broken) {
 				t.Fatalf("%v, want the sender's error", err)
 			}
 			want := []string{
-				"awaiting_upload → uploaded", "probe done of 0", "uploaded → processing",
-				"encode lost of 1", "encode retry of 1", "encode done of 1", "processing → failed",
+				"awaiting_upload → uploaded", "split done of 0", "uploaded → processing",
+				"add lost of 1", "add retry of 1", "add done of 1", "processing → failed",
 			}
 			if diff := cmp.Diff(want, *told); diff != "" {
 				t.Errorf("told (-want +got):\n%s", diff)
@@ -62,7 +60,7 @@ func TestCommitsAreToldOnce(t *testing.T) {
 
 // observed is a store that notes what it tells. With lose, the reply of every first try
 // of a transaction is lost.
-func observed(t *testing.T, lose bool) (*videostore.Store, *outgoing, *[]string) {
+func observed(t *testing.T, lose bool) (*enginetest.Store, *outgoing, *[]string) {
 	t.Helper()
 	transactions := 0 // one after the other
 	a := azuritetest.AccountWith(t, func(c *azstore.Config) {
@@ -76,17 +74,17 @@ func observed(t *testing.T, lose bool) (*videostore.Store, *outgoing, *[]string)
 			return inject.LostReply
 		}}
 	})
-	if err := a.Ensure(t.Context(), azstore.Names{Tables: videostore.Tables}); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Tables: enginetest.SumNames.Tables}); err != nil {
 		t.Fatal(err)
 	}
 	out, told := &outgoing{}, &[]string{}
-	s := videostore.New(a, out)
-	s.Observer = (videostore.Observer{
-		Subject: func(before, after video.Video) {
+	s := newStore(a, out)
+	s.Observer = (engine.Observer[enginetest.Sum, enginetest.Plan]{
+		Subject: func(before, after enginetest.Sum) {
 			*told = append(*told, fmt.Sprintf("%s → %s", before.State, after.State))
 		},
-		Attempt: func(k engine.Key, p video.Plan, a engine.Attempt) {
-			*told = append(*told, fmt.Sprintf("%s %s of %d", k.Step, a.Outcome, len(p.Chunks)))
+		Attempt: func(k engine.Key, p enginetest.Plan, a engine.Attempt) {
+			*told = append(*told, fmt.Sprintf("%s %s of %d", k.Step, a.Outcome, p.Items(enginetest.Add)))
 		},
 	})
 	return s, out, told

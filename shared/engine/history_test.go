@@ -1,4 +1,4 @@
-package videostore_test
+package engine_test
 
 import (
 	"errors"
@@ -13,9 +13,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workflow"
+	"github.com/cutroom/cutroom/shared/engine/enginetest"
 )
 
 // spends is a meter that says that one blob was read and one second computed.
@@ -24,7 +22,7 @@ func spends() engine.Usage {
 }
 
 // claimed claims a step whose attempts are counted.
-func claimed(t *testing.T, s *videostore.Store, k engine.Key, worker string) *videostore.Claim {
+func claimed(t *testing.T, s *enginetest.Store, k engine.Key, worker string) *enginetest.Claim {
 	t.Helper()
 	c, err := s.Claim(t.Context(), k, "message", worker, time.Time{})
 	if err != nil {
@@ -35,7 +33,7 @@ func claimed(t *testing.T, s *videostore.Store, k engine.Key, worker string) *vi
 }
 
 // row reads a step as a view does.
-func row(t *testing.T, s *videostore.Store, k engine.Key) engine.Run {
+func row(t *testing.T, s *enginetest.Store, k engine.Key) engine.Run {
 	t.Helper()
 	view, err := s.View(t.Context(), k.ID)
 	if err != nil {
@@ -60,8 +58,8 @@ func TestAStepRemembersItsAttempts(t *testing.T) {
 	t.Parallel()
 	s, _ := setup(t)
 	id := uploaded(t, s)
-	probed(t, s, id, plan(1, false))
-	k := key(id, workflow.StepEncode, 0)
+	planned(t, s, id, plan(1, false))
+	k := key(id, enginetest.Add, 0)
 
 	asked := time.Now().UTC().Add(-5 * time.Second).Truncate(time.Millisecond)
 	if _, err := s.Claim(t.Context(), k, "message", "killed", asked); err != nil {
@@ -78,7 +76,7 @@ func TestAStepRemembersItsAttempts(t *testing.T) {
 	if diff := cmp.Diff(want, told(row(t, s, k).AllAttempts())); diff != "" {
 		t.Errorf("while it runs (-want +got):\n%s", diff)
 	}
-	if err := last.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 120}}); err != nil {
+	if err := last.Commit(t.Context(), enginetest.Commit{Output: enginetest.Made{Value: 120}}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -110,20 +108,20 @@ func TestAStepRemembersItsAttempts(t *testing.T) {
 func TestAHistoryIsBounded(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), azstore.Names{Tables: videostore.Tables}); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Tables: enginetest.SumNames.Tables}); err != nil {
 		t.Fatal(err)
 	}
-	s := videostore.New(a, &outgoing{})
+	s := newStore(a, &outgoing{})
 	id := uploaded(t, s)
-	probed(t, s, id, plan(1, false))
-	k := key(id, workflow.StepEncode, 0)
+	planned(t, s, id, plan(1, false))
+	k := key(id, enginetest.Add, 0)
 	const tries = 30
 	for range tries {
 		if err := claimed(t, s, k, "worker-1").GiveBack(t.Context(), engine.OutcomeRetry, errors.New(strings.Repeat("a very long story ", 1000))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	stored, err := tablestore.New(a, workflow.VideosTable).Get(t.Context(), string(id), k.RowKey())
+	stored, err := tablestore.New(a, declared.Table).Get(t.Context(), string(id), k.RowKey())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,13 +145,13 @@ func TestABrokenHistoryFailsNoStep(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := azuritetest.Account(t)
-			if err := a.Ensure(t.Context(), azstore.Names{Tables: videostore.Tables}); err != nil {
+			if err := a.Ensure(t.Context(), azstore.Names{Tables: enginetest.SumNames.Tables}); err != nil {
 				t.Fatal(err)
 			}
-			s, table := videostore.New(a, &outgoing{}), tablestore.New(a, workflow.VideosTable)
+			s, table := newStore(a, &outgoing{}), tablestore.New(a, declared.Table)
 			id := uploaded(t, s)
-			probed(t, s, id, plan(1, false))
-			k := key(id, workflow.StepEncode, 0)
+			planned(t, s, id, plan(1, false))
+			k := key(id, enginetest.Add, 0)
 			if err := claimed(t, s, k, "failing").GiveBack(t.Context(), engine.OutcomeRetry, errors.New("no luck")); err != nil {
 				t.Fatal(err)
 			}
@@ -165,7 +163,7 @@ func TestABrokenHistoryFailsNoStep(t *testing.T) {
 			if _, err := table.Update(t.Context(), stored, stored.ETag); err != nil {
 				t.Fatal(err)
 			}
-			if err := claimed(t, s, k, "lucky").Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 120}}); err != nil {
+			if err := claimed(t, s, k, "lucky").Commit(t.Context(), enginetest.Commit{Output: enginetest.Made{Value: 120}}); err != nil {
 				t.Fatal(err)
 			}
 			step := row(t, s, k)
@@ -184,8 +182,8 @@ func TestAttemptsThatOthersEnd(t *testing.T) {
 	t.Parallel()
 	s, _ := setup(t)
 	id := uploaded(t, s)
-	probed(t, s, id, plan(2, false))
-	tried, killed := key(id, workflow.StepEncode, 0), key(id, workflow.StepEncode, 1)
+	planned(t, s, id, plan(2, false))
+	tried, killed := key(id, enginetest.Add, 0), key(id, enginetest.Add, 1)
 	claimed(t, s, killed, "killed")
 	if err := claimed(t, s, tried, "failing").GiveBack(t.Context(), engine.OutcomeRetry, errors.New("no luck")); err != nil {
 		t.Fatal(err)
@@ -206,11 +204,11 @@ func TestAttemptsThatOthersEnd(t *testing.T) {
 	if step.State != engine.RunQueued || step.QueuedAt.Before(step.AllAttempts()[0].Started) {
 		t.Errorf("it is %s, since %v", step.State, step.QueuedAt)
 	}
-	if err := claimed(t, s, tried, "lucky").Fail(t.Context(), &engine.Failure{Code: video.CorruptMedia, Detail: "it cannot be read"}); err != nil {
+	if err := claimed(t, s, tried, "lucky").Fail(t.Context(), &engine.Failure{Code: enginetest.NegativeNumber, Detail: "it cannot be read"}); err != nil {
 		t.Fatal(err)
 	}
 	tries := row(t, s, tried).AllAttempts()
-	if diff := cmp.Diff([]string{"1 failing failed", "2 lucky failed"}, told(tries)); diff != "" || tries[1].Error != "corrupt_media: it cannot be read" || tries[1].Usage == nil {
+	if diff := cmp.Diff([]string{"1 failing failed", "2 lucky failed"}, told(tries)); diff != "" || tries[1].Error != "negative_number: it cannot be read" || tries[1].Usage == nil {
 		t.Errorf("failed for good with %+v (-want +got):\n%s", tries, diff)
 	}
 }
