@@ -3,6 +3,7 @@ package enginetest
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azq"
@@ -122,18 +123,17 @@ func firstIsUrgent(_ engine.Meta, _ engine.Plan, index int) string {
 	return Bulk
 }
 
-// Queues are the queues of sums with the steps that travel on them.
+// Queues are the queues that the steps of a declaration travel on.
 func Queues(visibility time.Duration, d engine.Declaration) (specs []azq.Spec) {
-	for _, name := range []string{First, Bulk, Rest} {
-		spec := azq.Spec{Name: name, Visibility: visibility, Typical: 50 * time.Millisecond, MaxIdlePoll: 200 * time.Millisecond}
-		for _, s := range d.Steps {
-			for _, queue := range s.Queues {
-				if queue == name {
-					spec.Kinds = append(spec.Kinds, s.Name)
-				}
+	for _, s := range d.Steps {
+		for _, name := range s.Queues {
+			i := slices.IndexFunc(specs, func(q azq.Spec) bool { return q.Name == name })
+			if i < 0 {
+				i = len(specs)
+				specs = append(specs, azq.Spec{Name: name, Visibility: visibility, Typical: 50 * time.Millisecond, MaxIdlePoll: 200 * time.Millisecond})
 			}
+			specs[i].Kinds = append(specs[i].Kinds, s.Name)
 		}
-		specs = append(specs, spec)
 	}
 	return specs
 }

@@ -7,7 +7,7 @@
 // Before the commit no row names the output, whose name belongs to the attempt. After
 // the commit the repetition finds the step done and only enqueues what may be missing.
 //
-// Next: workerrole/internal/pipeline, what videos add to it.
+// Next: workerrole/internal/pipeline, what the product adds to it.
 package runner
 
 import (

@@ -21,15 +21,13 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/engine"
+	"github.com/cutroom/cutroom/shared/engine/enginetest"
 	"github.com/cutroom/cutroom/shared/engine/sourceparts"
 	"github.com/cutroom/cutroom/shared/engine/upkeep"
-	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-func (b *bench) janitor() *upkeep.Janitor[video.Video, video.Plan] {
-	return &upkeep.Janitor[video.Video, video.Plan]{Store: b.videos.Store, Blobs: b.blobs, Named: videostore.BlobsOfPreviews, Log: slog.New(slog.DiscardHandler)}
+func (b *bench) janitor() *upkeep.Janitor[enginetest.Sum, enginetest.Plan] {
+	return &upkeep.Janitor[enginetest.Sum, enginetest.Plan]{Store: b.sums, Blobs: b.blobs, Log: slog.New(slog.DiscardHandler)}
 }
 
 func (b *bench) put(t *testing.T, container, name string) string {
@@ -40,7 +38,7 @@ func (b *bench) put(t *testing.T, container, name string) string {
 	return name
 }
 
-// blobsLeft lists the blobs of all videos, by container.
+// blobsLeft lists the blobs of all sums, by container.
 func (b *bench) blobsLeft(t *testing.T) (left []string) {
 	t.Helper()
 	for _, container := range []string{engine.SourcesContainer, engine.MediaContainer, azq.ClaimsContainer} {
@@ -54,10 +52,10 @@ func (b *bench) blobsLeft(t *testing.T) (left []string) {
 	return left
 }
 
-// rowKeys lists the rows of a video.
+// rowKeys lists the rows of a sum.
 func (b *bench) rowKeys(t *testing.T, id engine.ID) (keys []string) {
 	t.Helper()
-	rows := tablestore.New(b.account, workflow.VideosTable)
+	rows := tablestore.New(b.account, declared.Table)
 	for row, err := range rows.Query(t.Context(), tablestore.Query{PartitionKey: string(id), Class: tablestore.RowRange}) {
 		if err != nil {
 			t.Fatal(err)
@@ -67,14 +65,14 @@ func (b *bench) rowKeys(t *testing.T, id engine.ID) (keys []string) {
 	return keys
 }
 
-// A row in the middle that cannot be read keeps all blobs of its video, is reported, and
-// does not stop the pass. Each video is read once for each container.
+// A row in the middle that cannot be read keeps all blobs of its sum, is reported, and
+// does not stop the pass. Each sum is read once for each container.
 func TestJanitorStepsOverWhatItCannotRead(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	const videos = 9
+	const sums = 9
 	var ids []engine.ID
-	for range videos {
+	for range sums {
 		ids = append(ids, b.create(t))
 	}
 	slices.Sort(ids)
@@ -84,13 +82,13 @@ func TestJanitorStepsOverWhatItCannotRead(t *testing.T) {
 		want = append(want, engine.SourcesContainer+": "+source)
 		for _, container := range []string{engine.SourcesContainer, engine.MediaContainer, azq.ClaimsContainer} {
 			orphan := b.put(t, container, string(id)+"/orphan")
-			if i == videos/2 {
+			if i == sums/2 {
 				want = append(want, container+": "+orphan)
 			}
 		}
 	}
-	table := tablestore.New(b.account, workflow.VideosTable)
-	broken := tablestore.Entity{PartitionKey: string(ids[videos/2]), RowKey: "STEP:1", Props: map[string]any{"State": "done"}}
+	table := tablestore.New(b.account, declared.Table)
+	broken := tablestore.Entity{PartitionKey: string(ids[sums/2]), RowKey: "STEP:1", Props: map[string]any{"State": "done"}}
 	if _, err := table.Insert(t.Context(), broken); err != nil {
 		t.Fatal(err)
 	}
@@ -99,14 +97,14 @@ func TestJanitorStepsOverWhatItCannotRead(t *testing.T) {
 		cfg.ConnectionString, cfg.Prefix = wire.ConnectionString(), b.account.Prefix()
 	})
 	j := b.janitor()
-	j.Store = videostore.New(wired, b.queues).Store
+	j.Store = newStore(wired, b.queues)
 	items, err := j.Pass(t.Context())
-	if err != nil || items != 3*videos {
-		t.Fatalf("looked at %d videos, %v; want %d in each container", items, err, videos)
+	if err != nil || items != 3*sums {
+		t.Fatalf("looked at %d sums, %v; want %d in each container", items, err, sums)
 	}
-	calls := slices.DeleteFunc(wire.Take(), func(c azuritetest.TableCall) bool { return !strings.HasSuffix(c.Table, workflow.VideosTable) })
-	if len(calls) != 3*videos {
-		t.Errorf("%d requests to the videos' table for %d videos in three containers", len(calls), videos)
+	calls := slices.DeleteFunc(wire.Take(), func(c azuritetest.TableCall) bool { return !strings.HasSuffix(c.Table, declared.Table) })
+	if len(calls) != 3*sums {
+		t.Errorf("%d requests to the sums' table for %d sums in three containers", len(calls), sums)
 	}
 	left := b.blobsLeft(t)
 	slices.Sort(left)
@@ -117,29 +115,29 @@ func TestJanitorStepsOverWhatItCannotRead(t *testing.T) {
 }
 
 // Rows of a replaced generation go when it can no longer be watched, and
-// its blobs with them; clips and the generation that plays stay.
+// its blobs with them; averages and the generation that plays stay.
 func TestJanitorRemovesReplacedGenerations(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id := b.ready(t)
 	b.put(t, engine.MediaContainer, string(id)+"/finished1/master.m3u8")
-	clip := b.ask(t, id, 3)
-	c, err := b.videos.Claim(t.Context(), clip, "m", "w", time.Time{})
+	average := b.ask(t, id, 3)
+	c, err := b.sums.Claim(t.Context(), average, "m", "w", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: "b"}}); err != nil {
+	if err := c.Commit(t.Context(), enginetest.Commit{Output: enginetest.Made{Blob: "b"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.videos.Reprocess(t.Context(), id); err != nil {
+	if _, err := b.sums.Reprocess(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.queues.Queue(workflow.Probe).Clear(t.Context()); err != nil {
+	if err := b.queues.Queue(enginetest.Split).Clear(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	b.finish(t, id, 2)
 	plays := b.put(t, engine.MediaContainer, b.whole(t, id, 2)+"master.m3u8")
-	if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]engine.OutboxMessage, error) {
+	if _, err := b.sums.Change(t.Context(), id, "", func(v *enginetest.Sum) ([]engine.OutboxMessage, error) {
 		v.ReadyAt = time.Now()
 		return nil, nil
 	}); err != nil {
@@ -174,22 +172,22 @@ func TestJanitorRemovesReplacedGenerations(t *testing.T) {
 	}
 }
 
-// Clips go when their time is over, rows before blobs; what is being made stays,
-// and so does everything when clips are kept for ever.
-func TestJanitorRemovesOldClips(t *testing.T) {
+// Averages go when their time is over, rows before blobs; what is being made stays,
+// and so does everything when averages are kept for ever.
+func TestJanitorRemovesOldRequests(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id := b.ready(t)
 	made, failed, waiting := b.ask(t, id, 1), b.ask(t, id, 2), b.ask(t, id, 3)
-	c, err := b.videos.Claim(t.Context(), made, "m", "w", time.Time{})
+	c, err := b.sums.Claim(t.Context(), made, "m", "w", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	blob := b.put(t, engine.MediaContainer, engine.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 1}.BlobPrefix(c.Run.Attempt)+"clip.mp4")
-	if err := c.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: blob}}); err != nil {
+	blob := b.put(t, engine.MediaContainer, engine.Key{ID: id, Generation: 1, Step: enginetest.Average, Index: 1}.BlobPrefix(c.Run.Attempt)+"value.json")
+	if err := c.Commit(t.Context(), enginetest.Commit{Output: enginetest.Made{Blob: blob}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.videos.FailStep(t.Context(), failed, &engine.Failure{Code: engine.ProcessingFailed}); err != nil {
+	if err := b.sums.FailStep(t.Context(), failed, &engine.Failure{Code: engine.ProcessingFailed}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -205,24 +203,24 @@ func TestJanitorRemovesOldClips(t *testing.T) {
 		if _, err := j.Pass(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		clips, _, err := b.videos.Clips(t.Context(), id, 10, "")
+		averages, _, err := b.sums.Requests(t.Context(), id, enginetest.Average, 10, "", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var keys []engine.Key
-		for _, clip := range clips {
-			keys = append(keys, clip.Key)
+		for _, average := range averages {
+			keys = append(keys, average.Key)
 		}
 		if diff := cmp.Diff(c.want, keys); diff != "" {
-			t.Errorf("clips with a life of %v (-want +got):\n%s", c.life, diff)
+			t.Errorf("averages with a life of %v (-want +got):\n%s", c.life, diff)
 		}
 		if there := len(b.blobsLeft(t)) == 1; there != slices.Contains(c.want, made) {
 			t.Errorf("blobs with a life of %v: %v", c.life, b.blobsLeft(t))
 		}
 	}
 	again := b.ask(t, id, 1)
-	if clip, err := b.videos.Requested(t.Context(), again); err != nil || clip.State != engine.RunQueued {
-		t.Errorf("asked for once more: %s, %v", clip.State, err)
+	if average, err := b.sums.ReadRun(t.Context(), again); err != nil || average.State != engine.RunQueued {
+		t.Errorf("asked for once more: %s, %v", average.State, err)
 	}
 }
 
@@ -269,13 +267,13 @@ func TestJanitorDoesNotDelayTheReconciler(t *testing.T) {
 	})
 	id := b.create(t)
 	b.queues.shut.Store(true)
-	if _, err := b.videos.Uploaded(t.Context(), id, epoch, "etag"); !errors.Is(err, errShut) {
+	if _, err := b.sums.Uploaded(t.Context(), id, epoch, "etag"); !errors.Is(err, errShut) {
 		t.Fatal(err)
 	}
 	b.queues.shut.Store(false)
 	azuritetest.Eventually(t, 10*time.Second, func() error {
-		if got := b.waiting(t, workflow.Probe); len(got) != 1 {
-			return fmt.Errorf("probe queue: %v", got)
+		if got := b.waiting(t, enginetest.Split); len(got) != 1 {
+			return fmt.Errorf("queue: %v", got)
 		}
 		return nil
 	})
@@ -288,7 +286,7 @@ func TestJanitorDoesNotDelayTheReconciler(t *testing.T) {
 // attempt of it wrote goes.
 func TestJanitorKeepsWhatEveryStepCommitted(t *testing.T) {
 	t.Parallel()
-	for _, step := range workflow.Declaration.Steps {
+	for _, step := range declared.Steps {
 		if !step.Shown() {
 			continue
 		}
@@ -297,7 +295,7 @@ func TestJanitorKeepsWhatEveryStepCommitted(t *testing.T) {
 			b := setup(t)
 			id := b.ready(t)
 			k := engine.Key{ID: id, Generation: 1, Step: step.Name, Index: 7}
-			if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]engine.OutboxMessage, error) {
+			if _, err := b.sums.Change(t.Context(), id, "", func(v *enginetest.Sum) ([]engine.OutboxMessage, error) {
 				if !step.IsOptional() {
 					v.State = engine.Processing
 				}
@@ -305,7 +303,7 @@ func TestJanitorKeepsWhatEveryStepCommitted(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			c, err := b.videos.Claim(t.Context(), k, "m", "w", time.Time{})
+			c, err := b.sums.Claim(t.Context(), k, "m", "w", time.Time{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -319,7 +317,7 @@ func TestJanitorKeepsWhatEveryStepCommitted(t *testing.T) {
 					t.Errorf("%s (-want +got):\n%s", when, diff)
 				}
 				if when == "while it runs" {
-					if err := c.Commit(t.Context(), videostore.Commit{}); err != nil {
+					if err := c.Commit(t.Context(), enginetest.Commit{}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -335,7 +333,7 @@ func TestJanitorKeepsParts(t *testing.T) {
 	b := setup(t)
 	id, bare := b.create(t), b.create(t)
 	l := sourceparts.Layout{Bytes: 2, PartBytes: 1, Epoch: "new"}
-	if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]engine.OutboxMessage, error) {
+	if _, err := b.sums.Change(t.Context(), id, "", func(v *enginetest.Sum) ([]engine.OutboxMessage, error) {
 		v.Upload = &engine.Upload{Bytes: l.Bytes, PartBytes: l.PartBytes, Epoch: l.Epoch}
 		return nil, nil
 	}); err != nil {

@@ -17,27 +17,25 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/engine"
+	"github.com/cutroom/cutroom/shared/engine/enginetest"
 	"github.com/cutroom/cutroom/shared/engine/sourceparts"
 	"github.com/cutroom/cutroom/shared/engine/upkeep"
 	"github.com/cutroom/cutroom/shared/engine/workers"
-	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-// claimed makes a video whose probe is claimed by worker and whose queue says
+// claimed makes a sum whose first step is claimed by worker and whose queue says
 // nothing: tests say themselves what the reconciler sees of queues.
 func (b *bench) claimed(t *testing.T, worker string) engine.Key {
 	t.Helper()
 	id := b.create(t)
-	if _, err := b.videos.Uploaded(t.Context(), id, epoch, "etag"); err != nil {
+	if _, err := b.sums.Uploaded(t.Context(), id, epoch, "etag"); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.queues.Queue(workflow.Probe).Clear(t.Context()); err != nil {
+	if err := b.queues.Queue(enginetest.Split).Clear(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	key := engine.Key{ID: id, Generation: 1, Step: workflow.StepProbe}
-	if _, err := b.videos.Claim(t.Context(), key, "carrier", worker, time.Time{}); err != nil {
+	key := engine.Key{ID: id, Generation: 1, Step: enginetest.Split}
+	if _, err := b.sums.Claim(t.Context(), key, "carrier", worker, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	return key
@@ -75,12 +73,12 @@ func TestLiveStepsAreNotStolen(t *testing.T) {
 		return []workers.Worker{{Name: "worker-0"}, {Name: "worker-1", Busy: busy}}, nil
 	}
 	b.pass(t)
-	b.sent(t, workflow.Probe, 0, "its worker is busy with it")
+	b.sent(t, enginetest.Split, 0, "its worker is busy with it")
 	other := key
-	other.Index++ // of the same film
+	other.Index++ // of the same sum
 	busy = []azq.Running{{Item: other.ItemID()}}
 	b.pass(t)
-	b.sent(t, workflow.Probe, 1, "its worker has forgotten it")
+	b.sent(t, enginetest.Split, 1, "its worker has forgotten it")
 	if asked != 2 {
 		t.Errorf("the register was read %d times in two passes", asked)
 	}
@@ -96,7 +94,7 @@ func TestLostInABusyQueue(t *testing.T) {
 	others := func(at ...time.Time) peek {
 		return func(engine.ID) (front []azq.Peeked) {
 			for _, inserted := range at {
-				front = append(front, azq.Peeked{Item: azq.Item{Subject: string(engine.NewID()), Kind: "probe"}, Inserted: inserted})
+				front = append(front, azq.Peeked{Item: azq.Item{Subject: string(engine.NewID()), Kind: "split"}, Inserted: inserted})
 			}
 			return front
 		}
@@ -112,7 +110,7 @@ func TestLostInABusyQueue(t *testing.T) {
 		"an old one put back": {time.Second, others(past, future), 1},
 		"silent for long":     {100 * time.Millisecond, others(past), 1},
 		"seen": {time.Second, func(id engine.ID) []azq.Peeked {
-			item := azq.Item{ID: string(id) + ".STEP:00001:probe:00000", Subject: string(id), Kind: workflow.StepProbe}
+			item := azq.Item{ID: string(id) + ".STEP:00001:split:00000", Subject: string(id), Kind: enginetest.Split}
 			return append(others(past, future)(id), azq.Peeked{Item: item, Inserted: past})
 		}, 0},
 	} {
@@ -126,7 +124,7 @@ func TestLostInABusyQueue(t *testing.T) {
 			}
 			time.Sleep(1200 * time.Millisecond) // of silence
 			b.pass(t)
-			b.sent(t, workflow.Probe, c.want, name)
+			b.sent(t, enginetest.Split, c.want, name)
 		})
 	}
 }
@@ -141,10 +139,10 @@ func TestPoisonIsNotSentAgain(t *testing.T) {
 		step, queue string
 		end         func(engine.ID) error
 	}{
-		{workflow.StepIndex, workflow.Index, func(id engine.ID) error { _, err := b.videos.Cancel(t.Context(), id); return err }},
+		{enginetest.List, enginetest.List, func(id engine.ID) error { _, err := b.sums.Cancel(t.Context(), id); return err }},
 		{
-			workflow.StepPurge, workflow.Purge,
-			func(id engine.ID) error { _, err := b.videos.Delete(t.Context(), id, ""); return err },
+			enginetest.Erase, enginetest.Erase,
+			func(id engine.ID) error { _, err := b.sums.Delete(t.Context(), id, ""); return err },
 		},
 	} {
 		id := b.create(t)
@@ -157,14 +155,14 @@ func TestPoisonIsNotSentAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		before, err := b.videos.Get(t.Context(), id)
+		before, err := b.sums.Get(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
 		}
 		clear()
 		b.pass(t)
 		b.sent(t, c.queue, 1, "the message was lost")
-		after, err := b.videos.Get(t.Context(), id)
+		after, err := b.sums.Get(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,22 +170,22 @@ func TestPoisonIsNotSentAgain(t *testing.T) {
 			t.Errorf("META after %s was sent again (-before +after):\n%s", c.step, diff)
 		}
 		clear()
-		if err := b.videos.GaveUp(t.Context(), id, c.step); err != nil {
+		if err := b.sums.GaveUp(t.Context(), id, c.step); err != nil {
 			t.Fatal(err)
 		}
 		for range 3 {
 			b.pass(t)
 		}
 		b.sent(t, c.queue, 0, "it is in the poison table")
-		if c.step == workflow.StepPurge {
+		if c.step == enginetest.Erase {
 			continue
 		}
 		if marks, err := b.marks(t); err != nil || len(marks) != 1 {
 			t.Fatalf("in flight: %v, %v; want the mark until the index follows", marks, err)
 		}
-		if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]engine.OutboxMessage, error) {
+		if _, err := b.sums.Change(t.Context(), id, "", func(v *enginetest.Sum) ([]engine.OutboxMessage, error) {
 			v.Title = "Another"
-			return []engine.OutboxMessage{workflow.Declaration.FollowMessage()}, nil
+			return []engine.OutboxMessage{declared.FollowMessage()}, nil
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -209,8 +207,8 @@ func TestEmptyUploadsCostNothing(t *testing.T) {
 	for range 50 {
 		wg.Go(func() {
 			for range empty / 50 {
-				v := video.Video{Meta: engine.Meta{ID: engine.NewID(), Owner: video.LocalOwner, State: engine.AwaitingUpload}}
-				if _, err := b.videos.Create(t.Context(), v); err != nil {
+				v := enginetest.Sum{Meta: engine.Meta{ID: engine.NewID(), Owner: "someone", State: engine.AwaitingUpload}}
+				if _, err := b.sums.Create(t.Context(), v); err != nil {
 					t.Error(err)
 					return
 				}
@@ -220,7 +218,7 @@ func TestEmptyUploadsCostNothing(t *testing.T) {
 	wg.Wait()
 	id := b.create(t)
 	b.queues.shut.Store(true)
-	if _, err := b.videos.Uploaded(t.Context(), id, epoch, "etag"); !errors.Is(err, errShut) {
+	if _, err := b.sums.Uploaded(t.Context(), id, epoch, "etag"); !errors.Is(err, errShut) {
 		t.Fatal(err)
 	}
 	b.queues.shut.Store(false)
@@ -229,10 +227,10 @@ func TestEmptyUploadsCostNothing(t *testing.T) {
 	wired := azuritetest.AccountWith(t, func(cfg *azstore.Config) {
 		cfg.ConnectionString, cfg.Prefix = wire.ConnectionString(), b.account.Prefix()
 	})
-	b.rec.Store = videostore.New(wired, b.queues).Store
+	b.rec.Store = newStore(wired, b.queues)
 	count := func() (requests, views int) {
 		for _, call := range wire.Take() {
-			if requests++; call.Table == b.account.Prefix()+workflow.VideosTable {
+			if requests++; call.Table == b.account.Prefix()+declared.Table {
 				views++
 			}
 		}
@@ -240,11 +238,11 @@ func TestEmptyUploadsCostNothing(t *testing.T) {
 	}
 	b.pass(t)
 	requests, ofVideos := count()
-	t.Logf("%d marks: %d requests, %d of them to table videos", empty+1, requests, ofVideos)
+	t.Logf("%d marks: %d requests, %d of them to table sums", empty+1, requests, ofVideos)
 	if requests > 16+5 || ofVideos > 3 { // a list for each shard; a view, the outbox and its row
-		t.Errorf("%d requests, %d of them to table videos", requests, ofVideos)
+		t.Errorf("%d requests, %d of them to table sums", requests, ofVideos)
 	}
-	b.sent(t, workflow.Probe, 1, "it was promised")
+	b.sent(t, enginetest.Split, 1, "it was promised")
 }
 
 // age rewrites a mark as if it had been written that long ago.
@@ -264,13 +262,13 @@ func (b *bench) age(t *testing.T, id engine.ID, by time.Duration) {
 	}
 }
 
-// A video that is in order is looked at seldom once its mark is old; a mark that
+// A sum that is in order is looked at seldom once its mark is old; a mark that
 // changes is looked at again at once.
-func TestHealthyVideosAreLeftAlone(t *testing.T) {
+func TestHealthySumsAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id := b.create(t)
-	if _, err := b.videos.Uploaded(t.Context(), id, epoch, "etag"); err != nil {
+	if _, err := b.sums.Uploaded(t.Context(), id, epoch, "etag"); err != nil {
 		t.Fatal(err)
 	}
 	items := func() int {
@@ -293,62 +291,62 @@ func TestHealthyVideosAreLeftAlone(t *testing.T) {
 	if items() != 0 {
 		t.Error("it was found healthy a moment ago")
 	}
-	if err := b.queues.Queue(workflow.Probe).Clear(t.Context()); err != nil {
+	if err := b.queues.Queue(enginetest.Split).Clear(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.videos.Cancel(t.Context(), id); err != nil {
+	if _, err := b.sums.Cancel(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 	if items() != 1 {
 		t.Error("the mark was renewed")
 	}
 	fresh := b.rec
-	b.rec = upkeep.Reconciler[video.Video, video.Plan]{Store: fresh.Store, Queue: fresh.Queue, OrphanAfter: time.Hour, Log: fresh.Log}
+	b.rec = upkeep.Reconciler[enginetest.Sum, enginetest.Plan]{Store: fresh.Store, Queue: fresh.Queue, OrphanAfter: time.Hour, Log: fresh.Log}
 	if items() != 1 {
 		t.Error("a new leader starts over")
 	}
 }
 
-// A video that cannot be read is reported and stepped over.
+// A sum that cannot be read is reported and stepped over.
 func TestPassStepsOverWhatItCannotRead(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	const videos = 12
+	const sums = 12
 	var ids []engine.ID
 	b.queues.shut.Store(true)
-	for range videos {
+	for range sums {
 		id := b.create(t)
-		if _, err := b.videos.Uploaded(t.Context(), id, epoch, "etag"); !errors.Is(err, errShut) {
+		if _, err := b.sums.Uploaded(t.Context(), id, epoch, "etag"); !errors.Is(err, errShut) {
 			t.Fatal(err)
 		}
 		ids = append(ids, id)
 	}
 	b.queues.shut.Store(false)
 	broken := tablestore.Entity{PartitionKey: string(ids[5]), RowKey: "PLAN:00001", Props: map[string]any{"Doc": "{"}}
-	if _, err := tablestore.New(b.account, workflow.VideosTable).Insert(t.Context(), broken); err != nil {
+	if _, err := tablestore.New(b.account, declared.Table).Insert(t.Context(), broken); err != nil {
 		t.Fatal(err)
 	}
 	b.rec.Log = slog.New(slog.DiscardHandler)
-	if items, err := b.rec.Pass(t.Context()); err != nil || items != videos {
-		t.Errorf("looked at %d videos, %v; want %d", items, err, videos)
+	if items, err := b.rec.Pass(t.Context()); err != nil || items != sums {
+		t.Errorf("looked at %d sums, %v; want %d", items, err, sums)
 	}
-	b.sent(t, workflow.Probe, videos-1, "all but the broken one")
+	b.sent(t, enginetest.Split, sums-1, "all but the broken one")
 }
 
-// What a late worker leaves of a purged video is swept when the purge is long
-// over; a video that lives is not touched.
-func TestRowsWithoutAVideoAreSwept(t *testing.T) {
+// What a late worker leaves of a purged sum is swept when the purge is long
+// over; a sum that lives is not touched.
+func TestRowsWithoutASumAreSwept(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id := b.create(t)
-	if _, err := b.videos.Delete(t.Context(), id, ""); err != nil {
+	if _, err := b.sums.Delete(t.Context(), id, ""); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.videos.Erase(t.Context(), id, true); err != nil {
+	if _, err := b.sums.Erase(t.Context(), id, true); err != nil {
 		t.Fatal(err)
 	}
-	table := tablestore.New(b.account, workflow.VideosTable)
-	for _, key := range []string{"STEP:00001:probe:00000", "OUT:late", "OTHER:of a later release"} {
+	table := tablestore.New(b.account, declared.Table)
+	for _, key := range []string{"STEP:00001:split:00000", "OUT:late", "OTHER:of a later release"} {
 		if _, err := table.Insert(t.Context(), tablestore.Entity{PartitionKey: string(id), RowKey: key}); err != nil {
 			t.Fatal(err)
 		}
@@ -380,7 +378,7 @@ func TestRowsWithoutAVideoAreSwept(t *testing.T) {
 
 // Keys of an upload write whatever their holder likes, as long as they live. What no row
 // names goes: parts of a wrong length and of uploads that were given up, while the upload
-// is waited for and when it is complete, and anything of a video that was purged.
+// is waited for and when it is complete, and anything of a sum that was purged.
 func TestWhatKeysWroteIsRemoved(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -400,18 +398,18 @@ func TestWhatKeysWroteIsRemoved(t *testing.T) {
 			t.Errorf("%s: blobs left (-want +got):\n%s", why, diff)
 		}
 	}
-	change := func(by func(v *video.Video)) {
+	change := func(by func(v *enginetest.Sum)) {
 		t.Helper()
-		if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]engine.OutboxMessage, error) { by(v); return nil, nil }); err != nil {
+		if _, err := b.sums.Change(t.Context(), id, "", func(v *enginetest.Sum) ([]engine.OutboxMessage, error) { by(v); return nil, nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	change(func(v *video.Video) {
+	change(func(v *enginetest.Sum) {
 		v.Upload, v.GivenUp = &engine.Upload{Bytes: now.Bytes, PartBytes: now.PartBytes, Epoch: now.Epoch}, 1
 	})
-	rec, err := b.videos.Get(t.Context(), id)
+	rec, err := b.sums.Get(t.Context(), id)
 	if err == nil {
-		err = b.videos.MarkInflight(t.Context(), rec.Subject.Meta)
+		err = b.sums.MarkInflight(t.Context(), rec.Subject.Meta)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -423,13 +421,13 @@ func TestWhatKeysWroteIsRemoved(t *testing.T) {
 
 	rest := []string{whole, put(now, 1, "cd"), put(now, 2, "e")}
 	b.rec.KeyLife = time.Hour
-	if _, err := b.videos.Uploaded(t.Context(), id, now.Epoch, "etag"); err != nil {
+	if _, err := b.sums.Uploaded(t.Context(), id, now.Epoch, "etag"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.videos.Cancel(t.Context(), id); err != nil {
+	if _, err := b.sums.Cancel(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	if rec, err = b.videos.Get(t.Context(), id); err != nil {
+	if rec, err = b.sums.Get(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 	b.indexed(t, id, rec.Subject.UpdatedAt)
@@ -438,10 +436,10 @@ func TestWhatKeysWroteIsRemoved(t *testing.T) {
 	b.rec.KeyLife = 0
 	left("complete, and keys have ended", rest...)
 
-	if _, err := b.videos.Delete(t.Context(), id, ""); err != nil {
+	if _, err := b.sums.Delete(t.Context(), id, ""); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.videos.Erase(t.Context(), id, true); err != nil {
+	if _, err := b.sums.Erase(t.Context(), id, true); err != nil {
 		t.Fatal(err)
 	}
 	b.rec.SweepAfter = time.Hour
