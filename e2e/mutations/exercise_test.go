@@ -2,9 +2,12 @@ package mutations
 
 import (
 	"errors"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,5 +58,32 @@ func TestExercisesAreWhole(t *testing.T) {
 				t.Errorf("%d %s: %s is not in %s", e.Number, e.Name, word[0], filepath.Dir(e.Look))
 			}
 		}
+	}
+}
+
+// The code builds without the guards: all of them at once, which takes little more than one.
+func TestExercisesBuild(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("-short: runs go build")
+	}
+	root, err := stack.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := Mutation{Name: "all exercises"}
+	packages := map[string]bool{}
+	for _, e := range exercises(t) {
+		all.Edits = append(all.Edits, e.Edits...)
+		packages["./"+filepath.Dir(e.Look)] = true
+	}
+	overlay, err := all.Overlay(root, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	build := exec.CommandContext(t.Context(), "go", slices.Concat([]string{"build", "-overlay", overlay}, slices.Sorted(maps.Keys(packages)))...)
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
