@@ -209,7 +209,7 @@ func TestClipOvertakesBulkWork(t *testing.T) {
 	}
 	light := l.worker("light", "WORKERROLE_POOLS=light=4,heavy=0")
 	l.await(time.Minute, "planned", func() bool {
-		return !slices.ContainsFunc(long, func(id engine.ID) bool { return l.view(id).Subject.State != engine.Processing || l.view(id).Promised })
+		return !slices.ContainsFunc(long, func(id engine.ID) bool { return l.view(id).Subject.State != engine.Processing || l.view(id).Unsent })
 	})
 	if err := l.StopRole(light); err != nil {
 		t.Fatal(err)

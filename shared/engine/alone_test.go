@@ -22,7 +22,7 @@ func promising() enginetest.Plan {
 // parts ends every part of a plan as its step would, but those that skip names.
 func parts(t *testing.T, s *enginetest.Store, id engine.ID, p enginetest.Plan, skip ...string) {
 	t.Helper()
-	for _, promise := range declared.Promised(p.Plan, engine.Part) {
+	for _, promise := range declared.StepsIn(p.Plan, engine.Part) {
 		for i := range promise.Items {
 			k := engine.Key{ID: id, Generation: p.Generation, Step: promise.Step.Name, Index: i}
 			if slices.Contains(skip, k.Step) {
@@ -163,7 +163,7 @@ func TestStepsThatFailAlone(t *testing.T) {
 			if !found || string(made.Facts) != `{"x":1}` || len(made.Files) != 1 {
 				t.Errorf("left with the sum: %+v", made)
 			}
-			if !view.Promised {
+			if !view.Unsent {
 				t.Error("META changed without a message to follow it")
 			}
 			if err := s.Flush(t.Context(), id); err != nil {
@@ -229,7 +229,7 @@ func TestStepsThatFailAloneWhileASumIsReprocessed(t *testing.T) {
 	if _, err := s.Reprocess(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	for _, step := range declared.Promised(p.Plan, engine.AfterReady) {
+	for _, step := range declared.StepsIn(p.Plan, engine.AfterReady) {
 		k := engine.Key{ID: id, Generation: 1, Step: step.Step.Name}
 		c, err := s.Claim(t.Context(), k, "m", "w", time.Time{})
 		if err != nil {
@@ -260,7 +260,7 @@ func TestStepsThatFailAloneWhileASumIsReprocessed(t *testing.T) {
 	if _, err := s.Delete(t.Context(), id, ""); err != nil {
 		t.Fatal(err)
 	}
-	for _, step := range declared.Promised(again.Plan, engine.AfterReady) {
+	for _, step := range declared.StepsIn(again.Plan, engine.AfterReady) {
 		if _, err := s.Claim(t.Context(), engine.Key{ID: id, Generation: 2, Step: step.Step.Name}, "m", "w", time.Time{}); !errors.Is(err, engine.ErrGone) {
 			t.Errorf("%s of a deleted sum: %v, want ErrGone", step.Step.Name, err)
 		}

@@ -216,7 +216,7 @@ func (c *Claim[V, P]) end(ctx context.Context, run Run, outcome Outcome, cause e
 func (c *Claim[V, P]) planned(plan P) ([]tablestore.Op, []OutboxMessage) {
 	m, s := c.Meta(), c.store
 	r := s.firstPromises(m, plan)
-	if len(s.Promised(planOf(plan), Gate)) > 0 {
+	if len(s.StepsIn(planOf(plan), Gate)) > 0 {
 		r = heldPromises
 	}
 	messages := slices.DeleteFunc(s.promisedSince(m, plan, noPromises, r), func(o OutboxMessage) bool {
@@ -250,7 +250,7 @@ func (c *Claim[V, P]) fanOut(ctx context.Context, ended Run, commit Commit[V, P]
 func (c *Claim[V, P]) advance(ctx context.Context) ([]tablestore.Op, []OutboxMessage, error) {
 	m, s := c.Meta(), c.store
 	all := s.windowItems(planOf(c.Plan))
-	before, err := s.promised(ctx, m.ID, planOf(c.Plan).Generation)
+	before, err := s.cursor(ctx, m.ID, planOf(c.Plan).Generation)
 	if err != nil || before.Partial || before.Items >= all {
 		return nil, nil, err
 	}
@@ -310,7 +310,7 @@ func (c *Claim[V, P]) Follow(ctx context.Context) error {
 		return nil
 	}
 	if c.Meta().Playable && stage == Part { // while runs are to be promised, not every part has ended
-		if next, err := s.promised(ctx, key.ID, key.Generation); err != nil || next.Items < s.windowItems(plan) {
+		if next, err := s.cursor(ctx, key.ID, key.Generation); err != nil || next.Items < s.windowItems(plan) {
 			return err
 		}
 	}

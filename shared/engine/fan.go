@@ -19,7 +19,7 @@ const Window = 8
 // promisedIn returns a message for every run of a stage that a plan promises, by index: a
 // subject is usable only when it has the first run of each part.
 func (d Declaration) promisedIn(m Meta, plan Plan, stage Stage) (messages []OutboxMessage) {
-	for _, p := range d.Promised(plan, stage) {
+	for _, p := range d.StepsIn(plan, stage) {
 		for i := range p.Items {
 			messages = append(messages, d.messageFor(m, plan, p.Step, i))
 		}
@@ -294,9 +294,9 @@ func readFanOutCursor(row tablestore.Entity) (fanOutCursor, error) {
 	return r, err
 }
 
-// promised reads how much of a plan has been promised: a point read. ErrGone when the
+// cursor reads how much of a plan has been promised: a point read. ErrGone when the
 // generation was removed.
-func (s *Store[V, P]) promised(ctx context.Context, id ID, generation int) (fanOutCursor, error) {
+func (s *Store[V, P]) cursor(ctx context.Context, id ID, generation int) (fanOutCursor, error) {
 	return read(ctx, s.subjects, id, nextKey(generation), ErrGone, readFanOutCursor)
 }
 
@@ -320,7 +320,7 @@ func (s *Product[V, P]) isPromised(r fanOutCursor, doc P, step Step, index int) 
 // promised and has not ended. ErrChanged when META changed meanwhile. Safe to repeat.
 func (s *Store[V, P]) PromiseUntil(ctx context.Context, rec Record[V], doc P, until int) error {
 	m, generation := rec.Meta(), planOf(doc).Generation
-	before, err := s.promised(ctx, m.ID, generation)
+	before, err := s.cursor(ctx, m.ID, generation)
 	if err != nil || before.Held || !before.Partial || until <= before.Items {
 		return err
 	}

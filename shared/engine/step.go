@@ -223,15 +223,15 @@ func stageOf(p Promise) Stage {
 	return Part
 }
 
-// Promised is a step that a plan promised, and how many runs it has.
-type Promised struct {
+// PlannedStep is a step that a plan promised, and how many runs it has.
+type PlannedStep struct {
 	Step  Step
 	Items int
 }
 
-// Promised returns what a plan promised of a stage, Gate, Part or AfterReady, in order:
+// StepsIn returns what a plan promised of a stage, Gate, Part or AfterReady, in order:
 // what the plan stores, however much is declared today.
-func (d Declaration) Promised(plan Plan, stage Stage) (promised []Promised) {
+func (d Declaration) StepsIn(plan Plan, stage Stage) (planned []PlannedStep) {
 	for _, p := range plan.Promises {
 		if stageOf(p) != stage {
 			continue
@@ -245,9 +245,9 @@ func (d Declaration) Promised(plan Plan, stage Stage) (promised []Promised) {
 				step.Count = leader.Count
 			}
 		}
-		promised = append(promised, Promised{Step: step, Items: p.Items})
+		planned = append(planned, PlannedStep{Step: step, Items: p.Items})
 	}
-	return promised
+	return planned
 }
 
 // StageIn returns when a step of a plan is due: as the plan stores it, which may differ

@@ -35,8 +35,8 @@ func TestPromiseSurvivesBrokenQueue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if view.Subject.State != engine.Uploaded || !view.Promised {
-		t.Fatalf("state %s, promised %t: state and promise must be written together", view.Subject.State, view.Promised)
+	if view.Subject.State != engine.Uploaded || !view.Unsent {
+		t.Fatalf("state %s, promised %t: state and promise must be written together", view.Subject.State, view.Unsent)
 	}
 	out.broken = nil
 	for range 2 { // the second finds nothing left
@@ -60,7 +60,7 @@ func TestCommitsPromiseWithTheirRow(t *testing.T) {
 	if err := first.Commit(t.Context(), enginetest.Commit{Plan: &p}); err != nil {
 		t.Fatal(err)
 	}
-	if view, err := s.View(t.Context(), id); err != nil || !view.Promised {
+	if view, err := s.View(t.Context(), id); err != nil || !view.Unsent {
 		t.Errorf("the promise was not written with the row: %v", err)
 	}
 	if sent := out.take(); len(sent) > 0 {
@@ -315,8 +315,8 @@ func TestCommitsPromiseTheNextRuns(t *testing.T) {
 				t.Errorf("%d pairs and %d others were promised after the first %d of %d: %v", len(adds), len(sent)-len(adds), open, pairs, sent)
 			}
 			view, err := s.View(t.Context(), id)
-			if err != nil || view.Promised || len(view.Missing()) != 1 {
-				t.Errorf("at the end the outbox is full: %t, missing are %v, want the last step; %v", view.Promised, view.Missing(), err)
+			if err != nil || view.Unsent || len(view.Missing()) != 1 {
+				t.Errorf("at the end the outbox is full: %t, missing are %v, want the last step; %v", view.Unsent, view.Missing(), err)
 			}
 		})
 	}

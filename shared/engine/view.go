@@ -14,10 +14,10 @@ import (
 // View is the snapshot of a subject, read with one query.
 type View[V, P any] struct {
 	Record[V]
-	Plans    map[int]P                      // by generation
-	Runs     []Run                          // rows that exist, in key order
-	Rows     map[string][]tablestore.Entity // of the product's own kinds, by kind
-	Promised bool                           // the outbox is not empty
+	Plans  map[int]P                      // by generation
+	Runs   []Run                          // rows that exist, in key order
+	Rows   map[string][]tablestore.Entity // of the product's own kinds, by kind
+	Unsent bool                           // the outbox is not empty
 
 	// LeftOut are runs whose rows cannot be read, of a view by ReadSnapshot.
 	LeftOut map[Key]bool
@@ -97,7 +97,7 @@ func (v *View[V, P]) add(row tablestore.Entity) (err error) {
 			v.cursor[generation], err = readFanOutCursor(row)
 		}
 	case kind == "OUT":
-		v.Promised = true
+		v.Unsent = true
 	case kind == "PLAN":
 		var plan P
 		if plan, err = readPlan[P](row); err == nil {

@@ -23,7 +23,7 @@ func promising() video.Plan {
 // parts ends every part of a plan as its step would, but those that skip names.
 func parts(t *testing.T, s *videostore.Store, id engine.ID, p video.Plan, skip ...string) {
 	t.Helper()
-	for _, promise := range workflow.Declaration.Promised(p.Plan, engine.Part) {
+	for _, promise := range workflow.Declaration.StepsIn(p.Plan, engine.Part) {
 		for i := range promise.Items {
 			k := engine.Key{ID: id, Generation: p.Generation, Step: promise.Step.Name, Index: i}
 			if slices.Contains(skip, k.Step) {
@@ -164,7 +164,7 @@ func TestStepsThatFailAlone(t *testing.T) {
 			if !found || string(made.Facts) != `{"x":1}` || len(made.Files) != 1 {
 				t.Errorf("left with the video: %+v", made)
 			}
-			if !view.Promised {
+			if !view.Unsent {
 				t.Error("META changed without a message to follow it")
 			}
 			if err := s.Flush(t.Context(), id); err != nil {

@@ -68,7 +68,7 @@ func ProgressOf(v View) Progress {
 	}
 	declared, plan := workflow.Declaration, v.Plans[v.Subject.Generation]
 	absent := 100 - declared.Only(engine.First).Weight - declared.Only(engine.Last).Weight
-	for _, part := range append(declared.Promised(plan.Plan, engine.Gate), declared.Promised(plan.Plan, engine.Part)...) {
+	for _, part := range append(declared.StepsIn(plan.Plan, engine.Gate), declared.StepsIn(plan.Plan, engine.Part)...) {
 		var done, total int64
 		for i := range part.Items {
 			size := workflow.Size(part.Step, plan, i)

@@ -296,7 +296,7 @@ func (b *bench) clean() {
 		}
 		b.must(err)
 		named = append(named, enginetest.Source(id))
-		if view.Promised {
+		if view.Unsent {
 			b.Errorf("%s: the outbox is full", id)
 		}
 		for _, run := range view.Runs {

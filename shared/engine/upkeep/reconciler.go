@@ -129,7 +129,7 @@ func (r *Reconciler[V, P]) check(ctx context.Context, mark engine.Inflight, now 
 	if err != nil {
 		return false, err
 	}
-	if view.Promised {
+	if view.Unsent {
 		now.unsent++
 		r.Log.Info("send what the outbox promised", "subject", mark.ID)
 		return false, r.Store.Flush(ctx, mark.ID)

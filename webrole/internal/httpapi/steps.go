@@ -48,10 +48,10 @@ func stepRunsOf(view videostore.View) (runs []StepRun) {
 			runs = append(runs, run)
 		}
 	}
-	expected := []engine.Promised{{Step: workflow.Declaration.Only(engine.First), Items: 1}}
+	expected := []engine.PlannedStep{{Step: workflow.Declaration.Only(engine.First), Items: 1}}
 	if plan, found := view.Plans[generation]; found && view.Subject.State != engine.Deleting {
 		for _, stage := range []engine.Stage{engine.Gate, engine.Part, engine.AfterReady} {
-			expected = append(expected, workflow.Declaration.Promised(plan.Plan, stage)...)
+			expected = append(expected, workflow.Declaration.StepsIn(plan.Plan, stage)...)
 		}
 	}
 	for _, p := range expected {

@@ -167,8 +167,8 @@ func (r role) isWhole(ctx context.Context, id engine.ID, content []byte) error {
 	if err != nil {
 		return err
 	}
-	if view.Subject.State != engine.Uploaded || view.Subject.SizeBytes != int64(len(content)) || view.Promised {
-		return fmt.Errorf("state %s, %d bytes, promised %v", view.Subject.State, view.Subject.SizeBytes, view.Promised)
+	if view.Subject.State != engine.Uploaded || view.Subject.SizeBytes != int64(len(content)) || view.Unsent {
+		return fmt.Errorf("state %s, %d bytes, promised %v", view.Subject.State, view.Subject.SizeBytes, view.Unsent)
 	}
 	layout, _ := sourceparts.LayoutOf(view.Subject.Upload)
 	for n := range layout.Count() {
