@@ -130,6 +130,6 @@ func (l *lane) settled(id engine.ID) {
 				}
 			}
 		}
-		return !l.view(id).Promised
+		return !l.view(id).Unsent
 	})
 }
