@@ -114,9 +114,17 @@ var step = []struct{ file, after, text string }{
 // addStep adds the step to one of its files.
 func addStep(t *testing.T, tree, file string) {
 	t.Helper()
+	content, err := os.ReadFile(filepath.Join(tree, file))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, addition := range step {
+		text := addition.text
+		if strings.Contains(string(content), "Stage: engine.") { // since the engine is a package of its own
+			text = strings.ReplaceAll(text, "Stage: ", "Stage: engine.")
+		}
 		if addition.file == file {
-			insert(t, filepath.Join(tree, file), addition.after, addition.text)
+			insert(t, filepath.Join(tree, file), addition.after, text)
 		}
 	}
 	if filepath.Ext(file) == ".go" {
