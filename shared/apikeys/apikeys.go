@@ -1,15 +1,6 @@
-// Package apikeys stores the API keys of programs: table "apikeys".
-// A key is shown once, when it is made; the table has its hash.
-//
-//	PartitionKey  the key's id, which is the beginning of the key (unique: keys have
-//	              nothing to do with each other, and each request reads one)
-//	RowKey        "KEY"           Hash, Name, Owner, Role, CreatedAt, RevokedAt
-//
-// A revoked key keeps its row, so that operators still see it. The table also
-// has the sessions of people who signed out, until they would have ended by themselves:
-//
-//	PartitionKey  the session's id
-//	RowKey        "SIGNEDOUT"     Until
+// Package apikeys stores the API keys of programs, and sessions that people ended by signing
+// out: table "apikeys" of docs/data-model.md. A key is shown once, when it is made; the table
+// has its hash. A revoked key keeps its row, so that operators still see it.
 package apikeys
 
 import (

@@ -1,13 +1,7 @@
-// Package audit is the log of changes: the caller, the time and the origin of each. Table "audit".
-//
-//	PartitionKey  <inverted time> of the beginning of the day of UTC (some: a day is
-//	              removed together), so the newest day first
-//	RowKey        <inverted time>__<8 random characters>, so newest first
-//	              Owner, Role, Key, From, Action, Subject, Status, Made, Request
-//
-// Rows are inserted and never changed. A change has two: one before it, and one that
-// says what was answered. No row has content, a secret, or more of an address than the
-// rate limit knows.
+// Package audit is the log of changes: the caller, the time and the origin of each, in table
+// "audit" of docs/data-model.md, newest first. Rows are inserted and never changed. A change has
+// two: one before it, and one that says what was answered. No row has content, a secret, or more
+// of an address than the rate limit knows.
 package audit
 
 import (

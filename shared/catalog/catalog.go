@@ -1,24 +1,6 @@
-// Package catalog lists videos: those of a channel, newest first or by title,
-// and the newest of all. Its rows are derived from the table "videos";
-// shared/indexrows keeps them equal to it.
-//
-// # Table catalog
-//
-// PartitionKey: the channel, escaped (granularity "some", T4): its videos are asked for
-// together. Each video has two rows, written in one entity-group transaction (T2, T7):
-//
-//	NEW:<inverted time>__<id>     newest first
-//	TITLE:<folded title>  __<id>  alphabetical; see titleEnd for the two spaces
-//
-// Each order is read by a row range scan of its prefix (T5).
-//
-// # Table recent
-//
-// PartitionKey: `all~<n>`, n = hash(id) mod RecentShards. One partition would take every
-// write of the site, and one for each month would be an append-only key, which is no
-// better (T3). The calculated suffix (S3) spreads the writes, and the key of a known video
-// can still be computed. RowKey: `<inverted time>__<id>`. A page merges RecentShards row
-// range scans.
+// Package catalog lists videos: those of a channel, newest first or by title, and the newest
+// of all. Its rows are derived from the table "videos"; shared/indexrows keeps them equal to it.
+// Their keys: docs/data-model.md. Why the newest have a suffix: docs/key-design.md.
 //
 // Next: shared/searchindex, how a video is found by its words.
 package catalog

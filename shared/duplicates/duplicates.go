@@ -1,13 +1,6 @@
-// Package duplicates finds duplicates: uploads of a video that exists already.
-//
-// # Table twins
-//
-// PartitionKey: what an upload is, as a synthetic key (S1): `sha256-<digest>-<bytes>` for the
-// same file, `looks-<hashes>-<seconds>` for the same pictures in another file. RowKey: `first`;
-// property Video: the one that came first. So whether there is a twin is a point query (T5).
-//
-// Partition `<video id>` has a row for each key of a video, RowKey its kind and property Key,
-// so that a deleted video finds what to remove. It is written first.
+// Package duplicates finds uploads of a video that exists already: table "twins" of
+// docs/data-model.md. Its key is what an upload is (S1), so whether there is a twin is a point
+// query (T5). A video's own rows, by which the purge finds what to remove, are written first.
 package duplicates
 
 import (

@@ -119,7 +119,7 @@ func (k *Keeper) Remove(ctx context.Context, id engine.ID) error {
 	return k.Sync(ctx, id, func(context.Context) (video.Video, bool, error) { return video.Video{}, false, nil })
 }
 
-// round is one pass through the four steps of the package comment. Unless it is done,
+// round is one pass through the four steps of docs/patterns/index-table-search.md. Unless it is done,
 // another run changed the back-reference, and the rows of wrote may have been written.
 // ErrBusy means that only other runs are waited for.
 func (k *Keeper) round(ctx context.Context, id engine.ID, current Current, runID string, own []Key) (done bool, wrote []Key, err error) {

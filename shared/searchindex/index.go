@@ -1,32 +1,11 @@
-// Package searchindex finds videos by their words. It is an inverted index in
-// tables, whose rows shared/indexrows keeps equal to the videos.
+// Package searchindex finds videos by their words. It is an inverted index in tables, whose
+// rows shared/indexrows keeps equal to the videos. A text is split into words (words.go), each
+// folded: these are terms. A posting is the row that says that a video has a term; it carries
+// what a hit is ranked and counted by. All lists have one order, so a search for several words
+// is a streaming merge: docs/patterns/index-table-search.md. Keys: docs/data-model.md.
 //
-// A text is split into words, each folded (case and accents do not count): these
-// are terms. Where spaces do not tell words apart, terms are neighbouring characters
-// (words.go). A posting is the row that says that a video has a term.
-//
-// # Table postings
-//
-// PartitionKey: `<field>:<term>`, so a term's postings are one list, which is always read
-// as a whole ("some", T4). The lists of words that nearly every video has, and that of all
-// videos, are spread with the suffix `~<n>`, n = hash(id) mod shards, or one partition
-// would take a write for each new video (S3, T3). The field any has the terms of all the
-// others and of the description, of which its postings say whether that has the term.
-//
-// RowKey: `<inverted time>__<id>`, so all lists have one order, newest first. A search for
-// several words is a streaming merge of row range scans (T5), and the place where a page
-// ended is the same in all. A posting carries what a hit is ranked and counted by.
-//
-// Partition `~<id>` is about one video. Row TERMS is the back-reference, row TEXT holds
-// its texts, for what the lists cannot answer.
-//
-// # Tables terms and variants
-//
-// The vocabulary, and by what else a term is found: its stems in some languages
-// (stem.go), itself and its forms without one letter (variants.go). They are written when
-// the term gets its first video and removed with its last. PartitionKey: the first two
-// characters. RowKey: the term; `=<stem>__<term>` or `~<rest>__<term>`. Terms that begin
-// alike are a row range, or a range of partitions when only one character is typed.
+// The vocabulary, tables terms and variants, has by what else a term is found. Its rows are
+// written when the term gets its first video and removed with its last.
 //
 // Next: webrole/internal/httpapi, the API of the search.
 package searchindex

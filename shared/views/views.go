@@ -1,22 +1,8 @@
-// Package views counts how often videos are watched.
-//
-// # Table views
-//
-// PartitionKey: `<yyyy-MM-dd>.<n>`, n chosen at random from 1 to [Shards] for
-// every view: a random suffix (S2). The date alone would be an append-only key
-// that takes every view of the site (T3), and all viewers of a popular video would
-// replace the same row. RowKey: the video's id; property Views.
-//
-// The price of a random suffix: it is unknown where a view was counted, so a reader
-// asks all suffixes. Therefore a day that has ended is summed once
-// ([Counter.RollUp]), into the partition `~<id>` of each video: a row
-// `DAY:<inverted time>` for each day, newest first, and the row `ALL` with
-// their sum, which sorts before them. Both change in one entity-group transaction
-// (T2). A repetition finds the day's row, so no view counts twice.
-//
-// Partition `DAYS` has a row for each day that is not closed yet.
-//
-// Granularity (T4): some. A day has several partitions, a video's sums have one.
+// Package views counts how often videos are watched. A view goes to one of [Shards] partitions
+// of its day, at random (S2): the date alone would take every view of the site (T3). So it is
+// unknown where a view was counted, and a reader asks all of them. Therefore a day that has
+// ended is summed once ([Counter.RollUp]), into the partition of each video, where the row of
+// the day proves that it was added. Keys: docs/data-model.md.
 //
 // Next: workerrole/main.go, where the roll-up is a duty of the elected worker.
 package views

@@ -1,18 +1,8 @@
-// Package sandbox starts programs that read strangers' bytes so that they can do little
-// besides their work, whatever those bytes make of them.
-//
-// A program is not started directly. This binary starts itself once more; the copy sets
-// limits, gives up rights for good, and becomes the program:
-//
-//	no_new_privs  nothing that it executes has more rights than it
-//	rlimits       processor time, address space, size of a file, open files, no core file
-//	Landlock      files: those that it is told to read, directories that it is told to
-//	              write; TCP: one port, at whatever address; signals: to itself only
-//	seccomp       no other process, no socket but a TCP one that connects, none of the
-//	              system calls that reach into other processes or into the kernel
-//
-// None of this needs root or a namespace, so it also works in a container. What a kernel
-// lacks is said once, at the start (Open).
+// Package sandbox starts programs that read strangers' bytes so that they can do little besides
+// their work, whatever those bytes make of them: docs/patterns/safe-ffmpeg.md. A program is not
+// started directly. This binary starts itself once more; the copy sets limits, gives up rights
+// for good, and becomes the program. None of this needs root or a namespace, so it also works in
+// a container. What a kernel lacks is said once, at the start (Open).
 //
 // Next: workerrole/internal/ffmpeg, which starts all its programs so.
 package sandbox
