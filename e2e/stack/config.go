@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/cutroom/cutroom/shared/azstore/azurite"
-	"github.com/cutroom/cutroom/shared/settings"
+	"github.com/cutroom/cutroom/shared/azstore/settings"
 )
 
 // FromEnv returns the options of `make demo` and `make up`: the environment of this

@@ -10,12 +10,13 @@ import (
 	"net/url"
 	"os"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"github.com/cutroom/cutroom/shared/azstore/settings"
 )
 
 // DevelopmentStorage is the connection string that means "Azurite on this host".
@@ -121,82 +122,45 @@ func OpenFromEnv(program string) (*Account, error) {
 //	LETTERS_RETRY_MAX_DELAY           cap, 1ms to 30m; default 8s
 //	LETTERS_TRY_TIMEOUT               first try's time-out, 100ms to 10m; default 30s
 func ConfigFromEnv(getenv func(string) string, program string) (Config, error) {
-	env := environment{getenv: getenv}
+	env := settings.Reader{Getenv: func(name string) string {
+		if strings.HasPrefix(name, "_") { // a variable of its own, of a program without a name
+			return ""
+		}
+		return getenv(name)
+	}}
 	c := Config{
-		ConnectionString: env.get("AZURE_STORAGE_CONNECTION_STRING"),
-		Account:          env.get("AZURE_STORAGE_ACCOUNT"),
-		EndpointSuffix:   env.get("AZURE_STORAGE_ENDPOINT_SUFFIX"),
-		Prefix:           env.get(program + "_PREFIX"),
+		ConnectionString: env.Text("AZURE_STORAGE_CONNECTION_STRING", ""),
+		Account:          env.Text("AZURE_STORAGE_ACCOUNT", ""),
+		EndpointSuffix:   env.Text("AZURE_STORAGE_ENDPOINT_SUFFIX", ""),
+		Prefix:           env.Text(program+"_PREFIX", ""),
 		Retry: Retry{
-			Strategy:   Strategy(cmp.Or(env.get(program+"_RETRY_STRATEGY"), string(DefaultRetry.Strategy))),
-			MaxRetries: env.number(program+"_RETRY_MAX", DefaultRetry.MaxRetries, 0, maxRetries),
-			Delay:      env.duration(program+"_RETRY_DELAY", DefaultRetry.Delay, time.Millisecond, 10*time.Minute),
-			MinDelay:   env.duration(program+"_RETRY_MIN_DELAY", DefaultRetry.MinDelay, 0, 10*time.Minute),
-			MaxDelay:   env.duration(program+"_RETRY_MAX_DELAY", DefaultRetry.MaxDelay, time.Millisecond, 30*time.Minute),
-			TryTimeout: env.duration(program+"_TRY_TIMEOUT", DefaultRetry.TryTimeout, 100*time.Millisecond, 10*time.Minute),
+			Strategy:   Strategy(env.Text(program+"_RETRY_STRATEGY", string(DefaultRetry.Strategy))),
+			MaxRetries: env.Int(program+"_RETRY_MAX", DefaultRetry.MaxRetries, 0, maxRetries),
+			Delay:      env.Duration(program+"_RETRY_DELAY", DefaultRetry.Delay, time.Millisecond, 10*time.Minute),
+			MinDelay:   env.Duration(program+"_RETRY_MIN_DELAY", DefaultRetry.MinDelay, 0, 10*time.Minute),
+			MaxDelay:   env.Duration(program+"_RETRY_MAX_DELAY", DefaultRetry.MaxDelay, time.Millisecond, 30*time.Minute),
+			TryTimeout: env.Duration(program+"_TRY_TIMEOUT", DefaultRetry.TryTimeout, 100*time.Millisecond, 10*time.Minute),
 		},
 	}
-	azurite := AzuriteConnectionString(env.number("AZURITE_BLOB_PORT", 10000, 1, 65535),
-		env.number("AZURITE_QUEUE_PORT", 10001, 1, 65535), env.number("AZURITE_TABLE_PORT", 10002, 1, 65535))
-	env.check("AZURE_STORAGE_CONNECTION_STRING", Config{ConnectionString: c.ConnectionString})
-	if c.Account != "" {
-		env.check("AZURE_STORAGE_ACCOUNT", Config{Account: c.Account, ConnectionString: c.ConnectionString})
+	azurite := AzuriteConnectionString(env.Int("AZURITE_BLOB_PORT", 10000, 1, 65535),
+		env.Int("AZURITE_QUEUE_PORT", 10001, 1, 65535), env.Int("AZURITE_TABLE_PORT", 10002, 1, 65535))
+	check := func(name string, part Config) {
+		_, err := part.resolve()
+		env.Bad(name, err)
 	}
-	env.check(program+"_PREFIX", Config{Prefix: c.Prefix})
-	env.check(program+"_RETRY_STRATEGY", Config{Retry: Retry{Strategy: c.Retry.Strategy}})
-	env.check(program+"_RETRY_MIN_DELAY", Config{Retry: Retry{
+	check("AZURE_STORAGE_CONNECTION_STRING", Config{ConnectionString: c.ConnectionString})
+	if c.Account != "" {
+		check("AZURE_STORAGE_ACCOUNT", Config{Account: c.Account, ConnectionString: c.ConnectionString})
+	}
+	check(program+"_PREFIX", Config{Prefix: c.Prefix})
+	check(program+"_RETRY_STRATEGY", Config{Retry: Retry{Strategy: c.Retry.Strategy}})
+	check(program+"_RETRY_MIN_DELAY", Config{Retry: Retry{
 		Strategy: Exponential, MinDelay: c.Retry.MinDelay, MaxDelay: c.Retry.MaxDelay,
 	}})
 	if c.Account == "" && isDevelopment(c.ConnectionString) {
 		c.ConnectionString = azurite
 	}
-	return c, errors.Join(env.errs...)
-}
-
-// environment reads variables and keeps all mistakes.
-type environment struct {
-	getenv func(string) string
-	errs   []error
-}
-
-func (e *environment) get(name string) string {
-	if strings.HasPrefix(name, "_") { // a variable of its own, of a program without a name
-		return ""
-	}
-	return e.getenv(name)
-}
-
-func (e *environment) bad(name string, err error) {
-	e.errs = append(e.errs, fmt.Errorf("%s: %w", name, err))
-}
-
-func (e *environment) check(name string, part Config) {
-	if _, err := part.resolve(); err != nil {
-		e.bad(name, err)
-	}
-}
-
-func (e *environment) number(name string, unset, low, high int) int {
-	return within(e, name, unset, low, high, strconv.Atoi, "a whole number")
-}
-
-func (e *environment) duration(name string, unset, low, high time.Duration) time.Duration {
-	return within(e, name, unset, low, high, time.ParseDuration, "a duration such as 1m30s")
-}
-
-func within[T cmp.Ordered](
-	e *environment, name string, unset, low, high T, parse func(string) (T, error), kind string,
-) T {
-	text := e.get(name)
-	if text == "" {
-		return unset
-	}
-	v, err := parse(text)
-	if err != nil || v < low || v > high {
-		e.bad(name, fmt.Errorf("%q: want %s from %v to %v", text, kind, low, high))
-		return unset
-	}
-	return v
+	return c, env.Err()
 }
 
 // Azurite's account is the same everywhere and is no secret:

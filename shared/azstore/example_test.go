@@ -36,8 +36,8 @@ func ExampleConfigFromEnv() {
 	_, err := azstore.ConfigFromEnv(func(name string) string { return environment[name] }, "LETTERS")
 	fmt.Println(err)
 	// Output:
-	// LETTERS_RETRY_MAX: "many": want a whole number from 0 to 20
-	// LETTERS_RETRY_DELAY: "2h": want a duration such as 1m30s from 1ms to 10m0s
+	// LETTERS_RETRY_MAX: "many": want a whole number, from 0 to 20
+	// LETTERS_RETRY_DELAY: "2h": want a duration such as 1h30m, from 1ms to 10m0s
 }
 
 // What work costs is counted below its context: every try, by the kinds of a price list.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/engine/sourceparts"
@@ -47,8 +48,7 @@ type source struct {
 	patience time.Duration
 	moved    func() time.Time // when the run last made progress
 
-	mu    sync.Mutex
-	etags map[int]string // of the parts that were seen
+	etags sync.Map // of the parts that were seen, by number
 }
 
 // Open returns the source of a run at a step: a read of a part that is not there waits for it
@@ -67,27 +67,23 @@ func (s *source) open(ctx context.Context) (sourceparts.Source, error) {
 	if err != nil {
 		return sourceparts.Source{}, fmt.Errorf("look at the source: %w", err)
 	}
-	s.etags = map[int]string{}
 	for _, p := range held {
-		s.etags[p.Number] = p.ETag
+		s.etags.Store(p.Number, p.ETag)
 	}
 	return sourceparts.Source{Layout: s.layout, Has: s.has, Open: s.openPart}, nil
 }
 
 func (s *source) has(part int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.etags[part] != ""
+	_, seen := s.etags.Load(part)
+	return seen
 }
 
 func (s *source) openPart(ctx context.Context, part int, want blobstore.Range) (io.ReadCloser, error) {
 	if err := s.await(ctx, part); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	etag := s.etags[part]
-	s.mu.Unlock()
-	body, _, err := s.blobs.Open(ctx, engine.SourcesContainer, sourceparts.Name(s.id, s.layout, part), want, etag)
+	etag, _ := s.etags.Load(part)
+	body, _, err := s.blobs.Open(ctx, engine.SourcesContainer, sourceparts.Name(s.id, s.layout, part), want, etag.(string))
 	return body, err
 }
 
@@ -96,28 +92,18 @@ func (s *source) await(ctx context.Context, part int) error {
 		info, err := s.blobs.Head(ctx, engine.SourcesContainer, sourceparts.Name(s.id, s.layout, part))
 		switch {
 		case err == nil && info.Size == s.layout.Range(part).Length:
-			s.see(part, info.ETag)
+			s.etags.LoadOrStore(part, info.ETag)
 			continue
 		case err != nil && !errors.Is(err, blobstore.ErrNotFound):
 			return err
 		case !s.waits(began):
 			return s.notYet(part)
 		}
-		select {
-		case <-time.After(lookEvery):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := azstore.Sleep(ctx, lookEvery); err != nil {
+			return err
 		}
 	}
 	return nil
-}
-
-func (s *source) see(part int, etag string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.etags[part] == "" {
-		s.etags[part] = etag
-	}
 }
 
 func (s *source) waits(began time.Time) bool {

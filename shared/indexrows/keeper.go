@@ -270,13 +270,10 @@ func (k *Keeper) Load(ctx context.Context, videos []video.Video) error {
 // for as long as a round of the other takes: the pause is random, and its bound grows from
 // the longest round that this run has seen.
 func pause(ctx context.Context, round int, longest time.Duration) error {
-	most := min(longest<<min(round, 4), 5*time.Second)
-	select {
-	case <-time.After(rand.N(most)):
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("waiting for another indexing run: %w", context.Cause(ctx))
+	if err := azstore.Sleep(ctx, rand.N(min(longest<<min(round, 4), 5*time.Second))); err != nil {
+		return fmt.Errorf("waiting for another indexing run: %w", err)
 	}
+	return nil
 }
 
 // Key names a derived row.

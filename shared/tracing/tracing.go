@@ -1,12 +1,5 @@
-// Package tracing sends what a role does as OpenTelemetry spans, if a collector is configured.
-//
-// One trace follows a video from its upload to "ready". A promise carries the span of its
-// maker (https://www.w3.org/TR/trace-context/), in the outbox row and then in the message:
-// docs/tracing.md.
-//
-// Off unless OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set.
-// OTEL_TRACES_SAMPLER and the other variables of the SDK hold
-// (https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/).
+// Package tracing sends what a role does as OpenTelemetry spans, if the variables of the SDK name
+// a collector. One trace follows a video from its upload to "ready": docs/tracing.md.
 package tracing
 
 import (

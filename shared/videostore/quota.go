@@ -208,18 +208,12 @@ func readOwned(row tablestore.Entity) (engine.ID, error) {
 	return engine.ParseID(id)
 }
 
-// QuotasTable says how much is taken of what is limited. A partition is a ledger:
-//
-//	PartitionKey  an owner, or "!clips" or "!reprocessings" of all together
-//	RowKey        SUMS                        of an owner: sums over the lines; Day, Seconds of video on it
-//	              VIDEO:<inverted time>__<id> a line: what one video takes of its owner's quota; newest first
-//	              WORK:<item id>              a place: a clip or a reprocessing that was asked for
-//
-// An owner may have very many videos, so one entity-group transaction changes the sums and a
-// line (T2), on the condition that the sums are as they were read. Of requested work there is
-// little at once, so its places are counted. Both are written before what they are for. When
-// the request dies in between, the line of a video is removed by the reconciler, which finds
-// the video's mark in table "inflight", and a place when the ledger is full.
+// QuotasTable says how much is taken of what is limited: docs/data-model.md has its keys. A
+// partition is a ledger. An owner may have very many videos, so one entity-group transaction
+// changes the sums and a line (T2), on the condition that the sums are as they were read. Of
+// requested work there is little at once, so its places are counted. Both are written before
+// what they are for. When the request dies in between, the reconciler removes the line of a
+// video, whose mark in table "inflight" it finds, and a place goes when the ledger is full.
 const QuotasTable = "quotas"
 
 const (

@@ -20,14 +20,9 @@ import (
 // damaged, or of a later release.
 var ErrUnreadable = errors.New("row cannot be read")
 
-// UnreadableTable is the base name of the table of rows that could not be read:
-//
-//	PartitionKey  base name of the row's table
-//	RowKey        hash of the row's keys
-//	              Partition, Row, Version (its ETag), Reason, SeenAt
-//
-// Rows are written only when something is broken, and only where the table exists: see
-// azstore.Account.Ensure.
+// UnreadableTable is the base name of the table of rows that could not be read, by table and
+// hash of their keys. Rows are written only when something is broken, and only where the table
+// exists: see azstore.Account.Ensure.
 const UnreadableTable = "unreadable"
 
 const (

@@ -311,19 +311,25 @@ func (s *Service) clip(ctx context.Context, q request, file string) (resource, e
 	if !ok || err != nil {
 		return resource{}, missing()
 	}
-	clip, err := s.videos.Requested(ctx, key)
+	out, err := made[video.ClipOutput](ctx, s.videos, key)
 	if err != nil {
 		return resource{}, err
-	}
-	out, err := engine.OutputOf[video.ClipOutput](clip)
-	if err != nil {
-		return resource{}, err
-	}
-	if out == nil {
-		return resource{}, missing()
 	}
 	q.pinned = true
 	return resource{blob: out.Blob, length: out.Bytes, contentType: typeVideo, cache: q.cache()}, nil
+}
+
+// made is what came of a request, or the error that there is no such file (yet).
+func made[Output any](ctx context.Context, videos *videostore.Store, key engine.Key) (*Output, error) {
+	run, err := videos.Requested(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	out, err := engine.OutputOf[Output](run)
+	if err == nil && out == nil {
+		err = missing()
+	}
+	return out, err
 }
 
 // poster is that of the chunk that made it.

@@ -141,16 +141,9 @@ func (s *Service) captions(ctx context.Context, q request, path string) (resourc
 	if isPlaylist == isText || isPlaylist && isSegment || err != nil {
 		return resource{}, missing()
 	}
-	step, err := s.videos.Requested(ctx, key)
+	out, err := made[video.CaptionsOutput](ctx, s.videos, key)
 	if err != nil {
 		return resource{}, err
-	}
-	out, err := engine.OutputOf[video.CaptionsOutput](step)
-	if err != nil {
-		return resource{}, err
-	}
-	if out == nil {
-		return resource{}, missing()
 	}
 	if isPlaylist {
 		text := playlist.Captions(language, q.video.DurationSeconds)

@@ -1,15 +1,10 @@
-// Package upload gets the bytes of a video into storage, as parts that are written once
-// (package sourceparts), in one of two ways, and then promises the probe:
+// Package upload gets the bytes of a video into storage, as parts that are written once (package
+// sourceparts), and then promises the probe: through the web role, as one stream ([Service.Put]),
+// or straight to the blobs with valet keys ([Service.Begin], [Service.Complete]), where a broken
+// upload goes on where it stopped (paper row Q14): docs/patterns/valet-key-upload.md.
 //
-//   - through the web role, as one stream ([Service.Put]);
-//   - straight to the blobs with valet keys ([Service.Begin], [Service.Complete]): for
-//     each part a short SAS that creates its blob and does nothing else, and a list of
-//     what is there already, so that a broken upload goes on where it stopped (paper row
-//     Q14).
-//
-// Order: parts, then manifest, then row and outbox in one transaction, then the message.
-// A crash in between leaves parts in state awaiting_upload, and repeating the request
-// finds them.
+// Order: parts, then manifest, then row and outbox in one transaction, then the message. A crash
+// in between leaves parts in state awaiting_upload, and repeating the request finds them.
 //
 // Next: shared/videostore, where Uploaded is.
 package upload

@@ -18,16 +18,11 @@ import (
 // writeBuffer is how many bytes may wait for ffmpeg.
 const writeBuffer = 128 << 10
 
-// Serve lets ffmpeg read a source of size bytes by ranges, until ctx ends. The
-// address is on this machine, is not to be guessed, and carries no key. Each request
-// opens the source, several at the same time.
-//
-// ffmpeg never talks to storage itself, for two reasons. It would have to be
-// given a signature, on a command line that others may see. And it hides from us
-// what became of its reads: a connection that broke for good looks to it like
-// the end of the file, and it may still end with status 0. Here every read that
-// fails is known by its error: it ends the run that made it, with that error if
-// it is a *engine.Failure, and otherwise with a DependencyError of kind "source".
+// Serve lets ffmpeg read a source of size bytes by ranges, until ctx ends. The address is on
+// this machine, is not to be guessed, and carries no key. Each request opens the source, several
+// at the same time. Why ffmpeg does not talk to storage: docs/patterns/safe-ffmpeg.md. A read
+// that fails ends the run that made it, with its error if that is a *engine.Failure, and
+// otherwise with a DependencyError of kind "source".
 func Serve(ctx context.Context, size int64, open func() io.ReadSeeker) (Source, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/settings"
+	"github.com/cutroom/cutroom/shared/azstore/settings"
 )
 
 func TestReader(t *testing.T) {
