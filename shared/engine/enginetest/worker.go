@@ -87,7 +87,7 @@ func (w Worker) Run(ctx context.Context) error {
 	}
 	client := queues.With(azq.Options{
 		Handlers: handlers, Pools: map[string]int{"default": 4}, Worker: w.Name, Log: w.Log, FirstRetry: time.Second, MaxRetry: time.Second,
-		DrainTimeout: 5 * time.Second,
+		DrainTimeout: time.Minute, // of a starved machine
 	})
 	if err := client.Check(); err != nil {
 		return err
