@@ -121,9 +121,9 @@ test-deploy: ## try deploy/: alerts, chart, images twice, containers and pods wi
 bootstrap: ## install what `make test` needs
 	@scripts/bootstrap test
 
-export MODULE NAME
-fork: ## rename a fresh clone: make fork MODULE=example.com/acme/reel NAME=reel
-	@scripts/gorun fork -module "$$MODULE" -name "$$NAME"
+export MODULE NAME WITHOUT
+fork: ## rename a fresh clone: make fork MODULE=example.com/acme/reel NAME=reel [WITHOUT="clips seek"]
+	@scripts/gorun fork -module "$$MODULE" -name "$$NAME" -without "$$WITHOUT"
 
 export UPSTREAM REF
 sync: ## in a fork: merge commit REF (HEAD) of UPSTREAM (path, address or remote; "upstream") as `make fork` renames it

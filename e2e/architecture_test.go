@@ -115,6 +115,27 @@ func TestArchitectureImportsPointOneWay(t *testing.T) {
 	}
 }
 
+// A feature of the web role knows no other, but for one that joins two, and only main knows it.
+func TestArchitectureFeaturesKnowNoOther(t *testing.T) {
+	t.Parallel()
+	const features = "webrole/internal/feature"
+	joining, seen := features+"/finishclips", 0
+	for _, p := range goList(t) {
+		for _, path := range p.allImports() {
+			if !in(path, features) {
+				continue
+			}
+			seen++
+			if p.ImportPath != root+"webrole" && p.ImportPath != root+joining {
+				t.Errorf("%s imports %s: what two features share belongs below both", p.ImportPath, path)
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("no feature is looked at")
+	}
+}
+
 func tree(names ...string) func(string) bool {
 	return func(path string) bool {
 		return slices.ContainsFunc(names, func(name string) bool { return in(path, name) })

@@ -697,94 +697,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v/{id}/clips/{clip}.mp4": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["ID"];
-                clip: components["parameters"]["ClipID"];
-            };
-            cookie?: never;
-        };
-        /** A clip */
-        get: operations["playClip"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v/{id}/captions/{language}.vtt": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["ID"];
-                /** @description A BCP 47 tag, such as en or pt-BR. */
-                language: components["parameters"]["Language"];
-            };
-            cookie?: never;
-        };
-        /** Captions, as one file */
-        get: operations["playCaptions"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v/{id}/captions/{language}.m3u8": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["ID"];
-                /** @description A BCP 47 tag, such as en or pt-BR. */
-                language: components["parameters"]["Language"];
-            };
-            cookie?: never;
-        };
-        /**
-         * Media playlist of captions
-         * @description The multivariant playlist names it, as a rendition of type SUBTITLES.
-         */
-        get: operations["playCaptionsPlaylist"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v/{id}/captions/{language}/{segment}.vtt": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["ID"];
-                /** @description A BCP 47 tag, such as en or pt-BR. */
-                language: components["parameters"]["Language"];
-                /** @description Number of the segment */
-                segment: number;
-            };
-            cookie?: never;
-        };
-        /** Captions, as the one segment of their playlist */
-        get: operations["playCaptionsSegment"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/ops/scale": {
         parameters: {
             query?: never;
@@ -863,6 +775,74 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v/{id}/captions/{language}.vtt": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+                /** @description A BCP 47 tag, such as en or pt-BR. */
+                language: components["parameters"]["Language"];
+            };
+            cookie?: never;
+        };
+        /** Captions, as one file */
+        get: operations["playCaptions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v/{id}/captions/{language}.m3u8": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+                /** @description A BCP 47 tag, such as en or pt-BR. */
+                language: components["parameters"]["Language"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Media playlist of captions
+         * @description The multivariant playlist names it, as a rendition of type SUBTITLES.
+         */
+        get: operations["playCaptionsPlaylist"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v/{id}/captions/{language}/{segment}.vtt": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+                /** @description A BCP 47 tag, such as en or pt-BR. */
+                language: components["parameters"]["Language"];
+                /** @description Number of the segment */
+                segment: number;
+            };
+            cookie?: never;
+        };
+        /** Captions, as the one segment of their playlist */
+        get: operations["playCaptionsSegment"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/videos/{id}/clips": {
         parameters: {
             query?: never;
@@ -902,6 +882,26 @@ export interface paths {
         };
         /** One clip, with its state */
         get: operations["getClip"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v/{id}/clips/{clip}.mp4": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+                clip: components["parameters"]["ClipID"];
+            };
+            cookie?: never;
+        };
+        /** A clip */
+        get: operations["playClip"];
         put?: never;
         post?: never;
         delete?: never;
@@ -3728,142 +3728,6 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
-    playClip: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["ID"];
-                clip: components["parameters"]["ClipID"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The bytes. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "video/mp4": string;
-                };
-            };
-            /** @description The range that was asked for. */
-            206: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            /** @description The version that the caller has. */
-            304: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            default: components["responses"]["Problem"];
-        };
-    };
-    playCaptions: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["ID"];
-                /** @description A BCP 47 tag, such as en or pt-BR. */
-                language: components["parameters"]["Language"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The bytes. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "text/vtt": string;
-                };
-            };
-            /** @description The range that was asked for. */
-            206: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            /** @description The version that the caller has. */
-            304: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            default: components["responses"]["Problem"];
-        };
-    };
-    playCaptionsPlaylist: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["ID"];
-                /** @description A BCP 47 tag, such as en or pt-BR. */
-                language: components["parameters"]["Language"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The bytes. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/vnd.apple.mpegurl": string;
-                };
-            };
-            default: components["responses"]["Problem"];
-        };
-    };
-    playCaptionsSegment: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["ID"];
-                /** @description A BCP 47 tag, such as en or pt-BR. */
-                language: components["parameters"]["Language"];
-                /** @description Number of the segment */
-                segment: number;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The bytes. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "text/vtt": string;
-                };
-            };
-            /** @description The version that the caller has. */
-            304: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            default: components["responses"]["Problem"];
-        };
-    };
     getScale: {
         parameters: {
             query?: never;
@@ -3989,6 +3853,104 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    playCaptions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+                /** @description A BCP 47 tag, such as en or pt-BR. */
+                language: components["parameters"]["Language"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bytes. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/vtt": string;
+                };
+            };
+            /** @description The range that was asked for. */
+            206: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The version that the caller has. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    playCaptionsPlaylist: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+                /** @description A BCP 47 tag, such as en or pt-BR. */
+                language: components["parameters"]["Language"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bytes. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.apple.mpegurl": string;
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    playCaptionsSegment: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+                /** @description A BCP 47 tag, such as en or pt-BR. */
+                language: components["parameters"]["Language"];
+                /** @description Number of the segment */
+                segment: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bytes. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/vtt": string;
+                };
+            };
+            /** @description The version that the caller has. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     listClips: {
         parameters: {
             query?: {
@@ -4048,6 +4010,44 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: components["responses"]["Clip"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    playClip: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+                clip: components["parameters"]["ClipID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bytes. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "video/mp4": string;
+                };
+            };
+            /** @description The range that was asked for. */
+            206: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The version that the caller has. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
             default: components["responses"]["Problem"];
         };
     };

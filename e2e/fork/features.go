@@ -1,0 +1,89 @@
+package fork
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// feature is a part of the product that comes off: its files go, and each line of a role's main
+// that names a package of its folders, which are the import and the value in the list.
+type feature struct {
+	name  string
+	needs []string // features without which it cannot be: it goes with them
+	files []string // folders, and patterns of files, from the root of the repository
+}
+
+// features are those that `make fork WITHOUT=…` knows. So far they are the parts of the web
+// role: what the worker role and shared have of them stays, and so do pages and documents.
+var features = []feature{
+	{name: "captions", files: []string{"webrole/internal/feature/captions", "webrole/captions_test.go"}},
+	{name: "clips", files: []string{"webrole/internal/feature/clips", "webrole/clips_test.go"}},
+	{name: "finishclips", needs: []string{"clips", "registrations"}, files: []string{"webrole/internal/feature/finishclips"}},
+	{name: "journey", files: []string{"webrole/internal/feature/journey", "webrole/journey_test.go"}},
+	{name: "keys", files: []string{"webrole/internal/feature/keys"}},
+	{name: "registrations", files: []string{
+		"webrole/internal/feature/races", "webrole/internal/startlist", "webrole/registrations_test.go", "webrole/features_test.go",
+	}},
+	{name: "search", files: []string{"webrole/internal/feature/search", "webrole/search_test.go"}},
+	{name: "seek", files: []string{"webrole/internal/feature/seek", "webrole/seek_test.go"}},
+	{name: "trail", files: []string{"webrole/internal/feature/trail", "webrole/audit_test.go"}},
+	{name: "viewcount", files: []string{"webrole/internal/feature/viewcount", "webrole/views_test.go"}},
+}
+
+// Features are the names that Remove knows.
+func Features() (names []string) {
+	for _, f := range features {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// Remove takes features off the tree in dir, with those that need them, and generates what is
+// generated. It returns how many lines it took out of files that stay.
+func Remove(dir string, names ...string) (lines int, err error) {
+	for _, name := range names {
+		if !slices.Contains(Features(), name) {
+			return lines, fmt.Errorf("WITHOUT: there is no feature %q; there are %s", name, strings.Join(Features(), ", "))
+		}
+	}
+	for _, f := range features {
+		if !slices.Contains(names, f.name) && !slices.ContainsFunc(f.needs, func(need string) bool { return slices.Contains(names, need) }) {
+			continue
+		}
+		for _, pattern := range f.files {
+			found, _ := filepath.Glob(filepath.Join(dir, pattern)) // the patterns are good
+			for _, path := range found {
+				if err := os.RemoveAll(path); err != nil {
+					return lines, fmt.Errorf("remove feature %s: %w", f.name, err)
+				}
+			}
+			cut, err := cutLines(filepath.Join(dir, strings.SplitN(pattern, "/", 2)[0], "main.go"), pattern)
+			if err != nil {
+				return lines, fmt.Errorf("remove feature %s: %w", f.name, err)
+			}
+			lines += cut
+		}
+	}
+	_, err = output(dir, "go", "generate", "./webrole/internal/api")
+	return lines, err
+}
+
+// cutLines takes the lines out of a main that import the package of a folder or name it.
+func cutLines(main, folder string) (cut int, err error) {
+	text, err := os.ReadFile(main)
+	if err != nil || strings.HasSuffix(folder, ".go") {
+		return 0, err
+	}
+	rest := ""
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, "/"+folder+`"`) || strings.HasPrefix(strings.TrimSpace(line), filepath.Base(folder)+".") {
+			cut++
+			continue
+		}
+		rest += line
+	}
+	return cut, os.WriteFile(main, []byte(rest), 0o600) // the mode of the file stays
+}
