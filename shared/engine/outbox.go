@@ -7,10 +7,10 @@ import (
 
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
-	"github.com/cutroom/cutroom/shared/tracing"
 )
 
 // OutboxMessage is the promise of one work item. The subject of its key is not stored, because
@@ -52,8 +52,10 @@ func outboxRows(ctx context.Context, id ID, messages []OutboxMessage) (rows []ta
 
 func traced(ctx context.Context, messages []OutboxMessage) []OutboxMessage {
 	messages = slices.Clone(messages)
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
 	for i := range messages {
-		messages[i].Trace = tracing.Parent(ctx)
+		messages[i].Trace = carrier["traceparent"]
 	}
 	return messages
 }

@@ -12,7 +12,6 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
-	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -50,16 +49,6 @@ func Start(ctx context.Context, service, instance string) (stop func(), _ error)
 			slog.Warn("the last spans are not sent", "error", err)
 		}
 	}, nil
-}
-
-const traceparent = "traceparent"
-
-// Parent is the trace context of the span that ctx is in, as a message carries it; empty
-// without one.
-func Parent(ctx context.Context) string {
-	carrier := propagation.MapCarrier{}
-	propagation.TraceContext{}.Inject(ctx, carrier)
-	return carrier[traceparent]
 }
 
 type logs struct{ slog.Handler }

@@ -34,7 +34,15 @@ type Step[V, P any] interface {
 	Run(ctx context.Context, w *Work[V, P]) (engine.Commit[V, P], error)
 }
 
-// Runner turns a Step into a azq.Handler.
+// StepFunc is a function that is a [Step].
+type StepFunc[V, P any] func(ctx context.Context, w *Work[V, P]) (engine.Commit[V, P], error)
+
+// Run implements Step.
+func (f StepFunc[V, P]) Run(ctx context.Context, w *Work[V, P]) (engine.Commit[V, P], error) {
+	return f(ctx, w)
+}
+
+// Runner turns a Step into an azq.Handler.
 type Runner[V, P any] struct {
 	Store     *engine.Store[V, P]
 	Blobs     *blobstore.Store

@@ -241,15 +241,17 @@ func Pinned(blobs *blobstore.Store, l Layout, version func(part int) engine.Blob
 	}}
 }
 
-// Committed reads the manifest of a complete upload, in the version that was verified. When
-// that is gone it returns a *engine.Failure, source_changed.
-func Committed(ctx context.Context, blobs *blobstore.Store, v engine.Meta) (Manifest, error) {
-	layout, _ := LayoutOf(v.Upload)
-	manifest, err := ReadManifest(ctx, blobs, ManifestName(v.ID, layout.Epoch), v.SourceETag)
+// Committed opens a complete upload, each part in the version that was verified. When its
+// manifest is gone it returns a *engine.Failure, source_changed. Give errors of reads to Changed.
+func Committed(ctx context.Context, blobs *blobstore.Store, m engine.Meta) (Source, error) {
+	layout, _ := LayoutOf(m.Upload)
+	manifest, err := ReadManifest(ctx, blobs, ManifestName(m.ID, layout.Epoch), m.SourceETag)
 	if err != nil {
-		return manifest, Changed(fmt.Errorf("look at the source: %w", err))
+		return Source{}, Changed(fmt.Errorf("look at the source: %w", err))
 	}
-	return manifest, nil
+	return Pinned(blobs, manifest.Layout, func(part int) engine.Blob {
+		return engine.Blob{Name: Name(m.ID, manifest.Layout, part), ETag: manifest.Parts[part].ETag}
+	}), nil
 }
 
 // Changed returns the permanent failure for a blob of a complete upload that has another

@@ -91,7 +91,7 @@ func TestPartsReadAsOneFile(t *testing.T) {
 	t.Parallel()
 	s := newSent(t, noise(3<<20+4321), 300_000)
 	v := s.complete()
-	whole, err := openUpload(t.Context(), s.blobs, v.Meta)
+	whole, err := sourceparts.Committed(t.Context(), s.blobs, v.Meta)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestPartsReadAsOneFile(t *testing.T) {
 		t.Errorf("all: %d bytes, %v", len(all), err)
 	}
 	v.SourceETag = `"0x1"`
-	_, err = openUpload(t.Context(), s.blobs, v.Meta)
+	_, err = sourceparts.Committed(t.Context(), s.blobs, v.Meta)
 	if failure := new(engine.Failure); !errors.As(err, &failure) || failure.Code != engine.SourceChanged {
 		t.Errorf("another manifest: %v", err)
 	}
@@ -120,7 +120,7 @@ func TestPartsReadAsOneFile(t *testing.T) {
 func TestReplacedPartIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newSent(t, noise(1<<20), 400_000)
-	whole, err := openUpload(t.Context(), s.blobs, s.complete().Meta)
+	whole, err := sourceparts.Committed(t.Context(), s.blobs, s.complete().Meta)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestRefusedReadFailsTheRun(t *testing.T) {
 	s := newSent(t, content, int64(len(content)/4))
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
-	whole, err := openUpload(ctx, s.blobs, s.complete().Meta)
+	whole, err := sourceparts.Committed(ctx, s.blobs, s.complete().Meta)
 	if err != nil {
 		t.Fatal(err)
 	}

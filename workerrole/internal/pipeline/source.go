@@ -22,7 +22,7 @@ func (w *Work) OpenSource(ctx context.Context) (_ ffmpeg.Source, err error) {
 	case w.Plan.Copy != nil:
 		source, err = openCopy(ctx, w.Blobs, *w.Plan.Copy)
 	case w.Subject.SourceETag != "":
-		source, err = openUpload(ctx, w.Blobs, w.Subject.Meta)
+		source, err = sourceparts.Committed(ctx, w.Blobs, w.Subject.Meta)
 	default:
 		source, err = w.early.Open(ctx, w.Subject, workflow.Declaration.StepOf(w.Key), w.Moved)
 	}
@@ -37,20 +37,12 @@ func (w *Work) OpenSource(ctx context.Context) (_ ffmpeg.Source, err error) {
 // ReadUpload opens the upload in the version that was verified. Every request counts as
 // progress.
 func (w *Work) ReadUpload(ctx context.Context) (io.Reader, error) {
-	whole, err := openUpload(ctx, w.Blobs, w.Subject.Meta)
+	whole, err := sourceparts.Committed(ctx, w.Blobs, w.Subject.Meta)
 	return newReadAhead(azstore.OnRequest(ctx, w.Progress), whole).reader(), err
 }
 
-// openUpload opens the parts of a complete upload, in the versions that were verified, or fails
-// with source_changed. Other errors of a read fail the run with an ffmpeg.DependencyError.
-func openUpload(ctx context.Context, blobs *blobstore.Store, m engine.Meta) (sourceparts.Source, error) {
-	manifest, err := sourceparts.Committed(ctx, blobs, m)
-	return sourceparts.Pinned(blobs, manifest.Layout, func(part int) engine.Blob {
-		return engine.Blob{Name: sourceparts.Name(m.ID, manifest.Layout, part), ETag: manifest.Parts[part].ETag}
-	}), err
-}
-
-// openCopy opens a remuxed copy, with the errors of openUpload.
+// openCopy opens a remuxed copy, with the errors of sourceparts.Committed. Other errors
+// of a read fail the run with an ffmpeg.DependencyError.
 func openCopy(ctx context.Context, blobs *blobstore.Store, from engine.Blob) (sourceparts.Source, error) {
 	head, err := blobs.Head(ctx, engine.SourcesContainer, from.Name)
 	if err == nil && head.ETag != from.ETag {
