@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"image"
+	_ "image/gif" // an import more is a format more
+	"image/jpeg"
+	"image/png"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/image/draw"
+
+	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/engine"
+	"github.com/cutroom/cutroom/shared/engine/runner"
+	"github.com/cutroom/cutroom/shared/engine/sourceparts"
+)
+
+// A step may run again, and twice at once. What it stores has names of its attempt, and counts
+// when the runner commits the attempt, which only one can: the fence of package engine. An
+// *engine.Failure fails the image for good. After any other error the step is tried again.
+
+// Why an image fails.
+const (
+	unreadableImage engine.Code = "unreadable_image"
+	imageTooLarge   engine.Code = "image_too_large"
+)
+
+// maxPixels bounds the memory of one run: at worst three quarters of a gigabyte.
+const maxPixels = 50_000_000
+
+// boxes are the sizes: an image is made smaller to fit into a square, never larger.
+var boxes = []struct {
+	name   string
+	pixels int // a side
+}{{"large", 1600}, {"medium", 800}, {"small", 200}}
+
+// inspect reads the head of the upload and plans the sizes.
+func inspect(ctx context.Context, w *work) (commit, error) {
+	head, err := decode(ctx, w, 1, func(r io.Reader) (image.Config, error) {
+		head, _, err := image.DecodeConfig(r)
+		if err == nil && min(head.Width, head.Height) < 1 {
+			err = errors.New("it has no pixels")
+		}
+		return head, err
+	})
+	if err != nil {
+		return commit{}, err
+	}
+	if head.Width > maxPixels/head.Height {
+		return commit{}, engine.Fail(imageTooLarge, "%d × %d pixels are too many.", head.Width, head.Height)
+	}
+	var plan Plan
+	for _, box := range boxes {
+		scale := min(1, float64(box.pixels)/float64(max(head.Width, head.Height)))
+		side := func(pixels int) int { return max(1, int(math.Round(scale*float64(pixels)))) }
+		plan.Sizes = append(plan.Sizes, Size{Name: box.name, Width: side(head.Width), Height: side(head.Height)})
+	}
+	return commit{Plan: &plan, Edit: func(i *Image) { i.Width, i.Height = head.Width, head.Height }}, nil
+}
+
+// resize makes one size. The row of the run says which file that is: its output.
+func resize(ctx context.Context, w *work) (commit, error) {
+	whole, err := decode(ctx, w, math.MaxInt, func(r io.Reader) (image.Image, error) {
+		whole, _, err := image.Decode(r)
+		return whole, err
+	})
+	if err != nil {
+		return commit{}, err
+	}
+	w.Progress() // the lease of the message is renewed only while the work moves
+	size := w.Plan.Sizes[w.Key.Index]
+	made := image.NewRGBA(image.Rect(0, 0, size.Width, size.Height))
+	draw.CatmullRom.Scale(made, made.Rect, whole, whole.Bounds(), draw.Src, nil)
+	var data bytes.Buffer // which takes every write
+	name, kind := size.Name+".jpg", "image/jpeg"
+	if made.Opaque() {
+		_ = jpeg.Encode(&data, made, nil)
+	} else {
+		name, kind = size.Name+".png", "image/png"
+		_ = png.Encode(&data, made)
+	}
+	file, err := w.PutData(ctx, name, data.Bytes(), kind)
+	return commit{Output: file}, err
+}
+
+// finish runs when all sizes are made, and names them in the row of the image, so that who
+// serves them reads one row. Its commit makes the image ready.
+func finish(ctx context.Context, w *work) (commit, error) {
+	made, err := runner.Outputs[engine.File](ctx, w, "resize")
+	if err != nil {
+		return commit{}, err
+	}
+	var files []engine.File
+	for _, file := range made {
+		files = append(files, *file) // none is nil: the image would have failed
+	}
+	return commit{Files: files}, nil
+}
+
+// decode copies some parts of the upload to the scratch directory and lets a function read them.
+// What that cannot read is a failure for good; trouble with storage or the disk is not.
+func decode[T any](ctx context.Context, w *work, parts int, read func(io.Reader) (T, error)) (result T, _ error) {
+	from, err := sourceparts.Committed(ctx, w.Blobs, w.Subject.Meta)
+	if err != nil {
+		return result, err
+	}
+	file, err := os.Create(filepath.Join(w.Dir, "upload"))
+	if err != nil {
+		return result, err
+	}
+	defer func() { _ = file.Close() }()
+	for n := range min(parts, from.Layout.Count()) {
+		part, err := from.Open(ctx, n, blobstore.Range{})
+		if err == nil {
+			_, err = io.Copy(file, part)
+			err = errors.Join(err, part.Close())
+		}
+		if err != nil {
+			return result, sourceparts.Changed(err) // for good, if the part was replaced
+		}
+		w.Progress()
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return result, err
+	}
+	if result, err = read(file); err != nil {
+		err = engine.Fail(unreadableImage, "The file cannot be read as an image: %v.", err)
+	}
+	return result, err
+}
