@@ -386,7 +386,7 @@ func (c *corpus) nothingLeft(t *testing.T) {
 }
 
 // attempts finds what a worker logs about an attempt, on the level debug.
-var attempts = regexp.MustCompile(`msg="attempt ended" .*video=(\S+) step=(\S+) .*took=(\S+) runs=(\d+) cpu=(\S+) memory=(\d+) disk=(\d+)`)
+var attempts = regexp.MustCompile(`msg="attempt ended" .*subject=(\S+) step=(\S+) .*took=(\S+) runs=(\d+) cpu=(\S+) memory=(\d+) disk=(\d+)`)
 
 // report logs what each file cost: programs, their processor time, and the most that one
 // of them had in memory and on the disk.

@@ -20,21 +20,22 @@ func (r *Runner[V, P]) countUsage(ctx context.Context, d *delivery[V, P], next h
 		r.Hooks.Delivered(d.job, requestedAt(d.job))
 	}
 	ctx, requests := azstore.WithCounter(ctx)
-	processor := func() time.Duration { return 0 }
+	programs := func() (none Programs) { return none }
 	if r.Hooks.Programs != nil {
-		ctx, processor = r.Hooks.Programs(ctx, d.work.Progress)
+		ctx, programs = r.Hooks.Programs(ctx, d.work.Progress)
 	}
 	d.spent = func() engine.Usage {
 		counts := requests.Counts()
 		counts.Requests[azstore.QueueWrite] += 1 + int(d.job.Renewals())
 		return engine.Usage{
 			Requests: counts.Requests, Sent: counts.Sent, Received: counts.Received,
-			CPU: processor().Round(time.Millisecond).Seconds(),
+			CPU: programs().CPU.Round(time.Millisecond).Seconds(),
 		}
 	}
 	began := time.Now()
 	err := next(ctx, d)
-	d.work.Log.DebugContext(ctx, "attempt ended", "took", time.Since(began), "cpu", processor())
+	p := programs()
+	d.work.Log.DebugContext(ctx, "attempt ended", "took", time.Since(began), "runs", p.Runs, "cpu", p.CPU, "memory", p.Memory, "disk", p.Disk)
 	return err
 }
 

@@ -62,9 +62,9 @@ type Hooks[V, P any] struct {
 	// Before may do something else with a message than run its step, and reports whether it did.
 	// Nothing is claimed.
 	Before func(ctx context.Context, w *Work[V, P]) (done bool, err error)
-	// Programs counts the processor time of the programs that an attempt starts. They call
+	// Programs counts what the programs take that an attempt starts. They call
 	// moved whenever they make progress.
-	Programs func(ctx context.Context, moved func()) (context.Context, func() time.Duration)
+	Programs func(ctx context.Context, moved func()) (context.Context, func() Programs)
 	// CheckHost is asked after a failure: trouble if scratch or the programs do not work.
 	CheckHost func(context.Context) error
 	// At is told of points in the order of writes, such as "encode/claimed": tests stop there.
@@ -74,6 +74,13 @@ type Hooks[V, P any] struct {
 	// rows; engine.Observer is told of the other attempts. For metrics.
 	Delivered func(job *azq.RawJob, asked time.Time)
 	Ended     func(step string, a engine.Attempt)
+}
+
+// Programs is what the programs of an attempt took: of memory and disk the most at once, in bytes.
+type Programs struct {
+	Runs         int
+	CPU          time.Duration
+	Memory, Disk int64
 }
 
 // Early decides about steps that run on an upload that is still going on. Without it, no step

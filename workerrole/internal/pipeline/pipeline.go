@@ -70,10 +70,10 @@ func (o of) Run(ctx context.Context, w *runner.Work[video.Video, video.Plan]) (v
 }
 
 // countPrograms counts what ffmpeg spends.
-func countPrograms(ctx context.Context, moved func()) (context.Context, func() time.Duration) {
+func countPrograms(ctx context.Context, moved func()) (context.Context, func() runner.Programs) {
 	ctx, runs := ffmpeg.WithRuns(ctx)
 	runs.Moved = moved
-	return ctx, func() time.Duration { return runs.Usage().CPU }
+	return ctx, func() runner.Programs { return runner.Programs(runs.Usage()) }
 }
 
 // niceness is how far the programs of an item step back: as its queue says, and as far as
