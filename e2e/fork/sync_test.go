@@ -101,11 +101,10 @@ func upstreamCommits(t *testing.T) (root string, commits []string) {
 }
 
 // step is what a step of the fork's own adds to files of upstream: those that
-// docs/add-a-step.md names.
+// docs/add-a-step.md names, but for the comment of package step, which some commits have not.
 var step = []struct{ file, after, text string }{
 	{steps, `StepLoudness = "loudness"`, "\tStepBlackness = \"blackness\"\n"},
 	{steps, "{Name: StepLoudness,", "\t{Name: StepBlackness, Stage: AfterReady, Queues: []string{Audio}},\n"},
-	{list, "//	loudness ", "//	blackness finds black pictures of a video that is ready\n"},
 	{list, "workflow.StepLoudness:", "\t\tworkflow.StepBlackness: Blackness{n.Tool},\n"},
 	{"docs/design.md", "| loudness |", "| blackness | after ready | `audio` | the pictures | spans | index |\n"},
 	{"CHANGELOG.md", "loudness (EBU R128)", "- Black spans are found.\n"},
