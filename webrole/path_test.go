@@ -23,7 +23,7 @@ func answers(s *server, stop, given string, headers ...string) (a answer, ticks 
 	return a, ticks
 }
 
-// TestTicksOfThePath: everyone who may see the pages may answer, with a sign-in and without one,
+// TestTicksOfThePath: every reader of the pages may answer, with a sign-in and without one,
 // but no other site in their name; and an answer is no change that is written down.
 func TestTicksOfThePath(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,7 @@ import (
 	"github.com/cutroom/cutroom/shared/engine/sourceparts"
 )
 
-// routes is what users reach. Everyone may do everything.
+// routes is what users reach. There is no sign-in: every caller may do all of it.
 func (p *product) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("POST /images", handler(p.upload)) // ?name=; the body is the file
@@ -80,7 +80,7 @@ func (p *product) get(r *http.Request) (any, error) {
 	return shown(image), err
 }
 
-// delete sets the tombstone, after which nobody finds the image, and promises the purge.
+// delete sets the tombstone, after which no list and no address finds the image, and promises the purge.
 func (p *product) delete(r *http.Request) (any, error) {
 	image, err := p.find(r)
 	if err == nil {

@@ -21,7 +21,7 @@ const InflightTable = "inflight"
 // tell the user (412).
 var (
 	ErrNotFound = errors.New("subject not found")
-	ErrChanged  = errors.New("subject was changed by someone else")
+	ErrChanged  = errors.New("subject was changed meanwhile")
 	// ErrUnchanged is returned by an edit function of Change to write nothing.
 	ErrUnchanged = errors.New("nothing to change")
 	// ErrRefused is what an error of Quotas.Reserve is that says that nothing was taken.

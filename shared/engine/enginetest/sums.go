@@ -155,7 +155,7 @@ const Epoch = "e"
 func Awaiting() Sum {
 	id := engine.NewID()
 	return Sum{Meta: engine.Meta{
-		ID: id, Owner: "someone", Channel: string(id), State: engine.AwaitingUpload, Priority: engine.Normal,
+		ID: id, Owner: "owner", Channel: string(id), State: engine.AwaitingUpload, Priority: engine.Normal,
 		Upload: &engine.Upload{Bytes: 900, PartBytes: 1000, Epoch: Epoch},
 	}, Title: "A title"}
 }

@@ -207,7 +207,7 @@ func TestEmptyUploadsCostNothing(t *testing.T) {
 	for range 50 {
 		wg.Go(func() {
 			for range empty / 50 {
-				v := enginetest.Sum{Meta: engine.Meta{ID: engine.NewID(), Owner: "someone", State: engine.AwaitingUpload}}
+				v := enginetest.Sum{Meta: engine.Meta{ID: engine.NewID(), Owner: "owner", State: engine.AwaitingUpload}}
 				if _, err := b.sums.Create(t.Context(), v); err != nil {
 					t.Error(err)
 					return
@@ -237,10 +237,10 @@ func TestEmptyUploadsCostNothing(t *testing.T) {
 		return requests, views
 	}
 	b.pass(t)
-	requests, ofVideos := count()
-	t.Logf("%d marks: %d requests, %d of them to table sums", empty+1, requests, ofVideos)
-	if requests > 16+5 || ofVideos > 3 { // a list for each shard; a view, the outbox and its row
-		t.Errorf("%d requests, %d of them to table sums", requests, ofVideos)
+	requests, ofSums := count()
+	t.Logf("%d marks: %d requests, %d of them to table sums", empty+1, requests, ofSums)
+	if requests > 16+5 || ofSums > 3 { // a list for each shard; a view, the outbox and its row
+		t.Errorf("%d requests, %d of them to table sums", requests, ofSums)
 	}
 	b.sent(t, enginetest.Split, 1, "it was promised")
 }

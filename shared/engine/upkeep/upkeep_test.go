@@ -101,7 +101,7 @@ func (b *bench) create(t *testing.T) engine.ID {
 	t.Helper()
 	id := engine.NewID()
 	v := enginetest.Sum{Meta: engine.Meta{
-		ID: id, Owner: "someone", Channel: string(id), State: engine.AwaitingUpload,
+		ID: id, Owner: "owner", Channel: string(id), State: engine.AwaitingUpload,
 		Priority: engine.Normal, Upload: &engine.Upload{Bytes: 1, PartBytes: 1, Epoch: epoch},
 	}}
 	if _, err := b.sums.Create(t.Context(), v); err != nil {

@@ -43,8 +43,7 @@ type Early interface {
 // New returns r with a step of videos. uploads may be nil: then no step runs before its upload
 // is complete.
 func New(r Runner, videos *videostore.Store, uploads Early, step Step) *Runner {
-	made := of{step, uploads}
-	r.Store, r.Step = videos.Store, made
+	r.Store, r.Step = videos.Store, videoStep{step, uploads}
 	r.Hooks.At, r.Hooks.Programs = failpoint.Hit, countPrograms
 	if uploads != nil {
 		r.Hooks.Early = uploads
@@ -57,16 +56,16 @@ func New(r Runner, videos *videostore.Store, uploads Early, step Step) *Runner {
 	return &r
 }
 
-// of runs a step of videos as one of the engine.
-type of struct {
+// videoStep runs a step of videos as one of the engine.
+type videoStep struct {
 	step  Step
 	early Early
 }
 
 // Run implements runner.Step.
-func (o of) Run(ctx context.Context, w *runner.Work[video.Video, video.Plan]) (videostore.Commit, error) {
+func (s videoStep) Run(ctx context.Context, w *runner.Work[video.Video, video.Plan]) (videostore.Commit, error) {
 	ffmpeg.RunsOf(ctx).Nice = niceness(w.Subject.Meta, w.Queue) // programs give way to more urgent ones
-	return o.step.Run(ctx, &Work{w, o.early})
+	return s.step.Run(ctx, &Work{w, s.early})
 }
 
 // countPrograms counts what ffmpeg spends.

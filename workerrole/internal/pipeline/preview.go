@@ -54,7 +54,7 @@ func (p preview) seek(ctx context.Context, w *Work) (done bool, _ error) {
 	}
 	if !there {
 		w.Subject, w.Plan, w.Prefix = rec.Subject, plan, videostore.PreviewPrefix(w.Key, rand.Text())
-		if err := w.WithScratch(func() error { return p.make(ctx, w) }); err != nil {
+		if err := w.WithScratch(func() error { return p.store(ctx, w) }); err != nil {
 			return true, err
 		}
 	}
@@ -64,7 +64,8 @@ func (p preview) seek(ctx context.Context, w *Work) (done bool, _ error) {
 	return true, p.videos.Resend(ctx, rec, []engine.OutboxMessage{{Queue: behind, Key: w.Key}})
 }
 
-func (p preview) make(ctx context.Context, w *Work) error {
+// store makes the preview and writes its row. A preview that fails is no failure of the run.
+func (p preview) store(ctx context.Context, w *Work) error {
 	made, err := p.step.Preview(ctx, w)
 	if err == nil && made != nil {
 		err = p.videos.AddPreview(ctx, w.Key, *made)
