@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help differential demo register up down check test test-all test-partitions lint fmt generate bench burst partition-stress soak soak-mutations exercise mutations fuzz docs-check build images test-deploy scene scenario bootstrap fork sync clean
+.PHONY: help differential demo register up down reset check test test-all test-partitions lint fmt generate bench burst partition-stress soak soak-mutations exercise mutations fuzz docs-check build images test-deploy scene scenario bootstrap fork sync clean
 
 MODULES := ./shared/... ./shared/azq/... ./shared/azq/cmd/azq/... ./shared/azstore/... ./webrole/... ./workerrole/... ./e2e/... ./examples/...
 export TESTFLAGS
@@ -33,6 +33,9 @@ up: ## start Azurite, the web role and workers in the background (WORKERS=3; 1..
 
 down: ## stop what `make up` started, without loss
 	@scripts/gorun up -down
+
+reset: ## empty a running stack within seconds, on the same ports: videos, messages, rows, races; ticks are in the browser
+	@scripts/gorun up -reset
 
 check: ## before each commit: lint, and the tests that need no more than the emulator; minutes
 	@scripts/bootstrap test

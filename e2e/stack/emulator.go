@@ -24,7 +24,7 @@ func (s *Stack) startAzurite(ctx context.Context) error {
 	var server *azurite.Server
 	for attempt := 1; ; attempt++ {
 		o := azurite.Options{
-			Dir: filepath.Join(s.dir, "data"), InMemory: s.options.InMemory, Log: s.emuLog,
+			Dir: filepath.Join(s.dir, dataDir), InMemory: s.options.InMemory, Log: s.emuLog,
 			BlobPort: s.options.BlobPort, QueuePort: s.options.QueuePort, TablePort: s.options.TablePort,
 		}
 		for _, port := range []*int{&o.BlobPort, &o.QueuePort, &o.TablePort} {

@@ -75,6 +75,8 @@ type Options struct {
 	Supervise bool          // restarts a process that ends without being asked to
 	Grace     time.Duration // for a role to drain after SIGTERM; 0: 30 s
 	Log       io.Writer     // gets a line for people about every step; nil: nothing
+
+	lock *os.File // of Dir, from the stack that this one follows; nil: taken at the start
 }
 
 // Stack is a running system. Its methods may be called at the same time.
@@ -127,12 +129,17 @@ func (s *Stack) prepare() (err error) {
 		s.dir, err = filepath.Abs(s.dir)
 	}
 	if err == nil {
-		err = os.MkdirAll(filepath.Join(s.dir, "data"), 0o700)
+		err = os.MkdirAll(filepath.Join(s.dir, dataDir), 0o700)
 	}
 	if err != nil {
 		return fmt.Errorf("make a folder for the stack: %w", err)
 	}
-	s.lock, err = lock(s.dir)
+	if s.lock = s.options.lock; s.lock != nil {
+		return nil
+	}
+	if s.lock, err = lock(s.dir); err == nil {
+		_ = os.Remove(filepath.Join(s.dir, resetFile)) // nearly always there is none
+	}
 	return err
 }
 
@@ -409,9 +416,11 @@ func (s *Stack) Stop() error {
 	}
 	all.Wait()
 	errs = append(errs, s.stopAzurite())
+	s.mu.Lock()
 	if s.lock != nil {
 		errs = append(errs, s.lock.Close())
 	}
+	s.mu.Unlock()
 	if s.temp {
 		errs = append(errs, os.RemoveAll(s.dir))
 	}

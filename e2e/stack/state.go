@@ -18,6 +18,9 @@ var ErrRunning = errors.New("a stack is running from this folder already")
 // contains its pid. The system releases it when that process ends in any way.
 const lockFile = "lock"
 
+// dataDir is the folder of what the emulator stores, within that of the state.
+const dataDir = "data"
+
 // lock takes dir for this process.
 func lock(dir string) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)

@@ -71,10 +71,7 @@ func run(ctx context.Context, getenv func(string) string, dir string) (err error
 	if err != nil {
 		return err
 	}
-	defer func() {
-		fmt.Println("stopping")
-		err = errors.Join(err, s.Stop())
-	}()
+	defer func() { err = errors.Join(err, s.Stop()) }()
 	id, err := show(ctx, s, path)
 	if err != nil {
 		return fmt.Errorf("%w\n.run/*.log holds what the roles say", err)
@@ -85,8 +82,7 @@ func run(ctx context.Context, getenv func(string) string, dir string) (err error
 	}
 	invite(s.BaseURL())
 	fmt.Println("Ctrl-C stops everything.")
-	<-ctx.Done()
-	return nil
+	return s.Keep(ctx, options, startStack)
 }
 
 // chooseFile checks that the file can be read before anything is started.

@@ -1,9 +1,10 @@
-// Command up keeps Cutroom running in the background: `make up` and `make down`.
+// Command up keeps Cutroom running in the background: `make up`, `make down`, `make reset`.
 //
 // `up` starts a copy of itself in a session of its own, the supervisor, and
 // returns when everything is ready. The supervisor holds the stack (package
 // stack) and starts again what dies. lab.go gives the stack its lab.
-// `up -down` asks it to drain and waits.
+// `up -down` asks it to drain and waits, and `up -reset` asks it, or a `make demo`, to start anew
+// and empty.
 //
 // Next: e2e/stack.
 package main
@@ -29,16 +30,17 @@ import (
 
 func main() {
 	down := flag.Bool("down", false, "stop what up started")
+	reset := flag.Bool("reset", false, "start it anew and empty")
 	supervise := flag.Bool("supervise", false, "be the supervisor (up starts it)")
 	dir := flag.String("dir", "", "folder of the state (default .run in the repository)")
 	flag.Parse()
-	if err := run(*dir, *down, *supervise); err != nil {
+	if err := run(*dir, *down, *reset, *supervise); err != nil {
 		fmt.Fprintln(os.Stderr, "up:", err)
 		os.Exit(1)
 	}
 }
 
-func run(dir string, down, supervise bool) error {
+func run(dir string, down, reset, supervise bool) error {
 	if dir == "" {
 		root, err := stack.Root()
 		if err != nil {
@@ -51,6 +53,8 @@ func run(dir string, down, supervise bool) error {
 		return beSupervisor(dir)
 	case down:
 		return stop(dir)
+	case reset:
+		return empty(dir)
 	default:
 		return start(dir)
 	}
@@ -150,9 +154,7 @@ func beSupervisor(dir string) error {
 	}
 	_, _ = fmt.Fprintf(report, "Cutroom is up at %s ; `make down` stops it, .run/*.log is what it says\n%s\n", s.BaseURL(), readyLine)
 	_ = report.Close()
-	<-ctx.Done()
-	fmt.Fprintln(os.Stderr, "stopping")
-	return s.Stop()
+	return s.Keep(ctx, options, startStack)
 }
 
 // tee writes to both until the first has gone away.
@@ -194,6 +196,23 @@ func stop(dir string) error {
 		time.Sleep(50 * time.Millisecond)
 	}
 	fmt.Println("stopped; .run/data keeps the videos for the next `make up`")
+	return nil
+}
+
+// empty removes what the stack of dir has stored, and keeps it running if it is.
+func empty(dir string) error {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	begun := time.Now()
+	running, err := stack.Reset(ctx, dir)
+	switch {
+	case err != nil:
+		return err
+	case running:
+		fmt.Printf("empty, and up again after %.1f s; ticks of the path are in each browser's cookie\n", time.Since(begun).Seconds())
+	default:
+		fmt.Println("empty; nothing is up in this checkout")
+	}
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 // checkout is a state folder with the program that `make up` and `make down` run.
 type checkout struct {
 	program, dir string
+	workers      string // WORKERS, or "" for the usual number
 }
 
 func newCheckout(t *testing.T) checkout {
@@ -40,7 +41,7 @@ func newCheckout(t *testing.T) checkout {
 func (c checkout) run(ctx context.Context, flags ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, c.program, append(flags, "-dir", c.dir)...)
 	cmd.Env = append(stack.Environ(), "AZURITE_BLOB_PORT=0", "AZURITE_QUEUE_PORT=0", "AZURITE_TABLE_PORT=0",
-		"WEBROLE_ADDR=127.0.0.1:0", "WEBROLE_ADMIN_ADDR=127.0.0.1:0", "WORKERROLE_ADMIN_ADDR=127.0.0.1:0")
+		"WEBROLE_ADDR=127.0.0.1:0", "WEBROLE_ADMIN_ADDR=127.0.0.1:0", "WORKERROLE_ADMIN_ADDR=127.0.0.1:0", "WORKERS="+c.workers)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
