@@ -102,11 +102,13 @@ type (
 func Sums() engine.Declaration {
 	rest, pairs := []string{Rest}, []string{First, Bulk}
 	d := engine.Declaration{Name: "sums", Table: "sums", Steps: []engine.Step{
+		// snippet: steps
 		{Name: Split, Stage: engine.First, Queues: rest, Weight: 10},
 		{Name: Vet, Stage: engine.Gate, If: vetted, Withdraws: true, Queues: rest},
 		{Name: Add, Stage: engine.Part, Count: PerPair, Leads: true, Queues: pairs, Choose: firstIsUrgent, Weight: 70},
 		{Name: Square, Stage: engine.Part, Count: PerFour, Queues: []string{Bulk}, Weight: 10},
 		{Name: Total, Stage: engine.Last, Queues: rest, Weight: 10},
+		// end snippet
 		{Name: Report, Stage: engine.AfterReady, Queues: rest},
 		{Name: Average, Stage: engine.OnRequest, Queues: []string{Bulk}, Expires: true},
 		{Name: List, Stage: engine.OnChange, Queues: rest},
