@@ -163,6 +163,36 @@ func TestDocsSymbolsExist(t *testing.T) {
 	}
 }
 
+var method = regexp.MustCompile(`(?m)^func \(\w+ \*?(\w+)(?:\[[^\]]*\])?\) (\w+)\(`)
+
+// The data model names queries by method, without a file beside them.
+func TestDocsQueriesAreMethods(t *testing.T) {
+	t.Parallel()
+	methods := make(map[string]bool)
+	walk(t, func(file string) {
+		for _, m := range method.FindAllStringSubmatch(read(t, file), -1) {
+			methods[m[1]+"."+m[2]] = true
+		}
+	}, ".go")
+	checked := 0
+	for line := range strings.Lines(read(t, "docs/data-model.md")) {
+		if !strings.Contains(line, " range**") && !strings.Contains(line, "**Scan**") {
+			continue
+		}
+		for _, code := range inlineCode.FindAllStringSubmatch(line, -1) {
+			if !identifier.MatchString(code[1]) || !strings.Contains(code[1], ".") {
+				continue
+			}
+			if checked++; !methods[code[1]] {
+				t.Errorf("no type has %s, which docs/data-model.md names", code[1])
+			}
+		}
+	}
+	if checked < 15 {
+		t.Errorf("only %d queries were found: the pattern is wrong", checked)
+	}
+}
+
 // The check of symbols finds what it looks for.
 func TestDocsSymbolCheckFindsMistakes(t *testing.T) {
 	t.Parallel()
