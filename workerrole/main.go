@@ -210,7 +210,11 @@ func (r *role) run(ctx context.Context, work *azq.Client, leader *upkeep.Leader)
 	var duties sync.WaitGroup
 	duties.Go(func() { leader.Run(ctx) })
 	duties.Go(func() {
-		upkeep.Heartbeat(ctx, r.register, func() workers.Worker { return status(self, work, leader) }, r.log)
+		upkeep.Heartbeat(ctx, r.register, func() workers.Worker {
+			now := self.Doing(work)
+			now.Leader = leader.Leading()
+			return now
+		}, r.log)
 	})
 	duties.Go(func() { upkeep.Repeat(ctx, time.Hour, r.sweepScratch) })
 	context.AfterFunc(ctx, func() { r.log.Info("draining: messages are given back") }) // not ready any more; the listener is closed below
@@ -221,31 +225,6 @@ func (r *role) run(ctx context.Context, work *azq.Client, leader *upkeep.Leader)
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	return server.Stop(last)
-}
-
-// status is the row of the register: self, with what the worker is doing now.
-func status(self workers.Worker, work *azq.Client, leader *upkeep.Leader) workers.Worker {
-	stats, w := work.Stats(), self
-	w.Draining, w.Leader, w.Busy, w.Queues = stats.Draining, leader.Leading(), stats.Running, map[string]workers.Count{}
-	for _, q := range stats.Queues {
-		w.Done += q.Completed
-		w.Failed += q.Failed
-		w.Troubled += q.Troubled
-		w.Stale += q.StaleDeletes + q.StaleRenewals
-		count := workers.Count{Done: q.Completed, Failed: q.Failed, Poisoned: q.Poisoned, Renewed: q.Renewals, Released: q.Released + q.Troubled, Seconds: q.Worked.Seconds()}
-		if count != (workers.Count{}) {
-			w.Queues[q.Queue] = count
-		}
-	}
-	for _, b := range stats.Breakers {
-		if b.State != azq.BreakerClosed {
-			w.Breakers = append(w.Breakers, b)
-		}
-	}
-	if trouble := work.Ready(); trouble != nil {
-		w.Trouble = trouble.Error()
-	}
-	return w
 }
 
 // sweepScratch removes what killed workers left on this disk. Every worker does it, because

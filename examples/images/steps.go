@@ -15,10 +15,9 @@ import (
 
 	"golang.org/x/image/draw"
 
-	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/examples/core"
 	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/engine/runner"
-	"github.com/cutroom/cutroom/shared/engine/sourceparts"
 )
 
 // A step may run again, and twice at once. What it stores has names of its attempt, and counts
@@ -40,8 +39,14 @@ var boxes = []struct {
 	pixels int // a side
 }{{"large", 1600}, {"medium", 800}, {"small", 200}}
 
+// facts are what is known of the upload.
+type facts struct {
+	Width  int `json:"width"` // pixels
+	Height int `json:"height"`
+}
+
 // inspect reads the head of the upload and plans the sizes.
-func inspect(ctx context.Context, w *work) (commit, error) {
+func inspect(ctx context.Context, w *core.Work[Sizes]) (core.Commit[Sizes], error) {
 	head, err := decode(ctx, w, 1, func(r io.Reader) (image.Config, error) {
 		head, _, err := image.DecodeConfig(r)
 		if err == nil && min(head.Width, head.Height) < 1 {
@@ -50,31 +55,32 @@ func inspect(ctx context.Context, w *work) (commit, error) {
 		return head, err
 	})
 	if err != nil {
-		return commit{}, err
+		return core.Commit[Sizes]{}, err
 	}
 	if head.Width > maxPixels/head.Height {
-		return commit{}, engine.Fail(imageTooLarge, "%d × %d pixels are too many.", head.Width, head.Height)
+		return core.Commit[Sizes]{}, engine.Fail(imageTooLarge, "%d × %d pixels are too many.", head.Width, head.Height)
 	}
-	var plan Plan
+	var plan core.Plan[Sizes]
 	for _, box := range boxes {
 		scale := min(1, float64(box.pixels)/float64(max(head.Width, head.Height)))
 		side := func(pixels int) int { return max(1, int(math.Round(scale*float64(pixels)))) }
-		plan.Sizes = append(plan.Sizes, Size{Name: box.name, Width: side(head.Width), Height: side(head.Height)})
+		plan.Of = append(plan.Of, Size{Name: box.name, Width: side(head.Width), Height: side(head.Height)})
 	}
-	return commit{Plan: &plan, Edit: func(i *Image) { i.Width, i.Height = head.Width, head.Height }}, nil
+	plan.Runs = map[engine.Count]int{perSize: len(plan.Of)}
+	return core.Commit[Sizes]{Plan: &plan, Facts: facts{head.Width, head.Height}}, nil
 }
 
 // resize makes one size. The row of the run says which file that is: its output.
-func resize(ctx context.Context, w *work) (commit, error) {
+func resize(ctx context.Context, w *core.Work[Sizes]) (core.Commit[Sizes], error) {
 	whole, err := decode(ctx, w, math.MaxInt, func(r io.Reader) (image.Image, error) {
 		whole, _, err := image.Decode(r)
 		return whole, err
 	})
 	if err != nil {
-		return commit{}, err
+		return core.Commit[Sizes]{}, err
 	}
 	w.Progress() // the lease of the message is renewed only while the work moves
-	size := w.Plan.Sizes[w.Key.Index]
+	size := w.Plan.Of[w.Key.Index]
 	made := image.NewRGBA(image.Rect(0, 0, size.Width, size.Height))
 	draw.CatmullRom.Scale(made, made.Rect, whole, whole.Bounds(), draw.Src, nil)
 	var data bytes.Buffer // which takes every write
@@ -86,45 +92,33 @@ func resize(ctx context.Context, w *work) (commit, error) {
 		_ = png.Encode(&data, made)
 	}
 	file, err := w.PutData(ctx, name, data.Bytes(), kind)
-	return commit{Output: file}, err
+	return core.Commit[Sizes]{Output: file}, err
 }
 
 // finish runs when all sizes are made, and names them in the row of the image, so that who
 // serves them reads one row. Its commit makes the image ready.
-func finish(ctx context.Context, w *work) (commit, error) {
+func finish(ctx context.Context, w *core.Work[Sizes]) (core.Commit[Sizes], error) {
 	made, err := runner.Outputs[engine.File](ctx, w, "resize")
 	if err != nil {
-		return commit{}, err
+		return core.Commit[Sizes]{}, err
 	}
 	var files []engine.File
 	for _, file := range made {
 		files = append(files, *file) // none is nil: the image would have failed
 	}
-	return commit{Files: files}, nil
+	return core.Commit[Sizes]{Files: files}, nil
 }
 
 // decode copies some parts of the upload to the scratch directory and lets a function read them.
 // What that cannot read is a failure for good; trouble with storage or the disk is not.
-func decode[T any](ctx context.Context, w *work, parts int, read func(io.Reader) (T, error)) (result T, _ error) {
-	from, err := sourceparts.Committed(ctx, w.Blobs, w.Subject.Meta)
-	if err != nil {
-		return result, err
-	}
+func decode[T any](ctx context.Context, w *core.Work[Sizes], parts int, read func(io.Reader) (T, error)) (result T, _ error) {
 	file, err := os.Create(filepath.Join(w.Dir, "upload"))
 	if err != nil {
 		return result, err
 	}
 	defer func() { _ = file.Close() }()
-	for n := range min(parts, from.Layout.Count()) {
-		part, err := from.Open(ctx, n, blobstore.Range{})
-		if err == nil {
-			_, err = io.Copy(file, part)
-			err = errors.Join(err, part.Close())
-		}
-		if err != nil {
-			return result, sourceparts.Changed(err) // for good, if the part was replaced
-		}
-		w.Progress()
+	if err := core.CopyUpload(ctx, w, file, parts); err != nil {
+		return result, err
 	}
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return result, err

@@ -6,8 +6,6 @@
 // A crash at any arrow repeats the step, which does no harm (paper rows Q3 and Q8).
 // Before the commit no row names the output, whose name belongs to the attempt. After
 // the commit the repetition finds the step done and only enqueues what may be missing.
-//
-// Next: workerrole/internal/pipeline, what the product adds to it.
 package runner
 
 import (

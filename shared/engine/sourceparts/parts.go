@@ -8,9 +8,6 @@
 // A part is written once. Clients create it with a key that cannot overwrite, the web
 // role with If-None-Match, and nothing deletes a part of the right length but the purge
 // of its subject. So a part that is held never changes.
-//
-// Next: webrole/internal/upload, which takes parts, and workerrole/internal/pipeline,
-// which reads them.
 package sourceparts
 
 import (

@@ -56,6 +56,31 @@ func (w Worker) Overdue(now time.Time) time.Duration {
 	return now.Sub(w.SeenAt) - max(w.Every, BeatEvery)
 }
 
+// Doing is the worker with what its client is doing now.
+func (w Worker) Doing(client *azq.Client) Worker {
+	stats := client.Stats()
+	w.Draining, w.Busy, w.Queues = stats.Draining, stats.Running, map[string]Count{}
+	for _, q := range stats.Queues {
+		w.Done += q.Completed
+		w.Failed += q.Failed
+		w.Troubled += q.Troubled
+		w.Stale += q.StaleDeletes + q.StaleRenewals
+		count := Count{Done: q.Completed, Failed: q.Failed, Poisoned: q.Poisoned, Renewed: q.Renewals, Released: q.Released + q.Troubled, Seconds: q.Worked.Seconds()}
+		if count != (Count{}) {
+			w.Queues[q.Queue] = count
+		}
+	}
+	for _, b := range stats.Breakers {
+		if b.State != azq.BreakerClosed {
+			w.Breakers = append(w.Breakers, b)
+		}
+	}
+	if trouble := client.Ready(); trouble != nil {
+		w.Trouble = trouble.Error()
+	}
+	return w
+}
+
 // Count is what became of the items of one queue at one worker.
 type Count struct {
 	Done     int64 `json:"done,omitempty"`

@@ -1,14 +1,12 @@
 package httpapi
 
 import (
-	"context"
-	"errors"
 	"net/http"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/cutroom/cutroom/shared/engine"
+	"github.com/cutroom/cutroom/shared/engine/upkeep"
 	"github.com/cutroom/cutroom/shared/engine/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/api"
@@ -40,33 +38,9 @@ func (s *Server) PeekQueue(c *gin.Context, _ api.QueueName, _ api.PeekQueueParam
 // ListPoison implements GET /ops/poison.
 func (s *Server) ListPoison(c *gin.Context, _ api.ListPoisonParams) { s.operate(c) }
 
-// RedrivePoison implements POST /ops/poison/{poisonId}/redrive. A step whose
-// failure failed its video would find itself unwanted, so the video is taken up
-// again instead, which sends the step along with whatever else is missing.
+// RedrivePoison implements POST /ops/poison/{poisonId}/redrive.
 func (s *Server) RedrivePoison(c *gin.Context, poisonID string) {
-	web.Reply(c, http.StatusAccepted, nil, s.redrive(c.Request.Context(), poisonID))
-}
-
-func (s *Server) redrive(ctx context.Context, poisonID string) error {
-	p, err := s.Queues.GetPoison(ctx, poisonID)
-	if err != nil {
-		return err
-	}
-	step, _ := workflow.Declaration.Find(p.Kind)
-	if id, err := engine.ParseID(p.Subject); err == nil && step.HasRows() && !step.IsOptional() {
-		rec, err := s.Videos.Get(ctx, id)
-		if err != nil && !errors.Is(err, engine.ErrNotFound) {
-			return err
-		}
-		if err == nil && rec.Subject.State == engine.Failed {
-			if _, err := s.Videos.Retry(ctx, id); err != nil {
-				return err
-			}
-			return s.Queues.DiscardPoison(ctx, poisonID)
-		}
-	}
-	_, err = s.Queues.Redrive(ctx, poisonID)
-	return err
+	web.Reply(c, http.StatusAccepted, nil, upkeep.Redrive(c.Request.Context(), s.Videos.Store, s.Queues, poisonID))
 }
 
 // ListUnreadable implements GET /ops/unreadable.
