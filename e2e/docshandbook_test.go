@@ -124,6 +124,18 @@ func TestDocsSnippetsAreTheSource(t *testing.T) {
 	}
 }
 
+// The page that compares queues quotes what lint and test compile.
+func TestDocsElsewhereIsTheSource(t *testing.T) {
+	t.Parallel()
+	before := read(t, handbook.Elsewhere)
+	if text, err := handbook.Quoting("..", before); err != nil || text != before {
+		t.Errorf("%s quotes code as it was: `go generate ./e2e` writes it anew (%v)", handbook.Elsewhere, err)
+	}
+	if n := strings.Count(before, "<!-- snippet: examples/elsewhere/"); n != 4 {
+		t.Errorf("%s quotes %d programs, want 4", handbook.Elsewhere, n)
+	}
+}
+
 // A stop of the path at /learn quotes some ten lines, as the sources say them.
 func TestDocsStopsQuoteTheSource(t *testing.T) {
 	t.Parallel()

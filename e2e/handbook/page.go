@@ -10,10 +10,11 @@ import (
 )
 
 // Folder is where the pages of patterns are, below the root of the repository, and Recipes
-// those of recipes.
+// those of recipes. Elsewhere is the page that compares a consumer with others.
 const (
-	Folder  = "docs/patterns"
-	Recipes = "docs/recipes"
+	Folder    = "docs/patterns"
+	Recipes   = "docs/recipes"
+	Elsewhere = "docs/elsewhere.md"
 )
 
 // Sections are the headings of a pattern's page, in this order. A page may have others

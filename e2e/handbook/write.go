@@ -20,6 +20,7 @@ func Write(ctx context.Context, root string) error {
 	if err != nil {
 		return fmt.Errorf("look for the stops of the path: %w", err)
 	}
+	files = append(files, filepath.Join(root, filepath.FromSlash(Elsewhere)))
 	var diagrams []Diagram
 	for _, p := range slices.Concat(patterns, recipes) {
 		files = append(files, filepath.Join(root, filepath.FromSlash(p.Path())))
