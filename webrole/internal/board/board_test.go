@@ -108,3 +108,14 @@ func TestTheBudgetOutlivesReaders(t *testing.T) {
 		t.Errorf("%v requests, want at most %v", n, most)
 	}
 }
+
+// Of a worker whose heartbeats stopped it is not known whether it leads, and another one does soon.
+func TestASilentWorkerDoesNotLead(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for late, leads := range map[time.Duration]bool{0: true, time.Minute: false} {
+		if out := workerOf(workers.Worker{Leader: true, SeenAt: now.Add(-late)}, now, nil); out.Leader != leads || out.Silent == leads {
+			t.Errorf("seen %v ago: leader %v, silent %v", late, out.Leader, out.Silent)
+		}
+	}
+}

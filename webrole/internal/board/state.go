@@ -138,9 +138,10 @@ func rowOf(item string) (row string, index *int) {
 }
 
 func workerOf(w workers.Worker, now time.Time, later map[string]int64) api.BoardWorker {
+	silent := w.Overdue(now) > silentAfter
 	out := api.BoardWorker{
-		Name: w.Name, StartedAt: w.StartedAt, SeenAt: w.SeenAt, Silent: w.Overdue(now) > silentAfter,
-		Draining: w.Draining, Leader: w.Leader, Pools: w.Pools, Done: w.Done, Failed: w.Failed, StaleLeases: w.Stale,
+		Name: w.Name, StartedAt: w.StartedAt, SeenAt: w.SeenAt, Silent: silent,
+		Draining: w.Draining, Leader: w.Leader && !silent, Pools: w.Pools, Done: w.Done, Failed: w.Failed, StaleLeases: w.Stale,
 		Host: w.Host, Pid: w.PID, Trouble: w.Trouble, Tasks: []api.BoardTask{}, Breakers: []api.BoardBreaker{},
 	}
 	if out.Pools == nil {

@@ -85,7 +85,10 @@ func (s *Server) ListSteps(c *gin.Context, _ api.ID) {
 func publicStep(r StepRun, shown Disclosed) api.Step {
 	out := api.Step{
 		Generation: r.Key.Generation, Step: r.Key.Step, Index: r.Key.Index, State: string(r.State), Attempts: r.Attempts,
-		Worker: shown.Worker(r.Worker), Started: api.Some(r.StartedAt), Finished: api.Some(r.FinishedAt),
+		Worker: shown.Worker(r.Worker), Started: api.Some(r.StartedAt),
+	}
+	if r.State == engine.RunDone || r.State == engine.RunFailed {
+		out.Finished = api.Some(r.FinishedAt) // else it is the end of an earlier attempt
 	}
 	if r.Error != nil {
 		out.Error = new(shown.Reason(string(r.Error.Code) + ": " + r.Error.Detail))
