@@ -78,7 +78,7 @@ func (q *Queue) Spec() Spec { return q.spec }
 //
 // Safe to repeat. After a lost reply the item may be there twice, under the same id:
 // handlers are idempotent (paper rows Q8 and Q13). Data that makes the message larger than
-// 45 KB is first written to a claim-check blob, named by the item's subject and id.
+// 45 KB is first written to a claim-check blob, named by the item's subject, kind and id.
 // Nothing here deletes that blob, because a duplicate may still need it (paper row Q9).
 func (q *Queue) Send(ctx context.Context, item Item, delay, expiry time.Duration) error {
 	item, err := q.check(ctx, item)

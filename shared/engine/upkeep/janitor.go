@@ -113,9 +113,9 @@ func (j *Janitor[V, P]) named(ctx context.Context, owner string) (prefixes, erro
 		kept = append(kept, sourceparts.Prefix(id, l.Epoch))
 	}
 	if !view.Meta().State.Terminal() {
-		// A message may name a claim check, whose name begins with its item's id:
-		// <subject>.<row key>.
-		kept = append(kept, engine.Prefix(id)+string(id)+".")
+		for _, step := range j.Store.Steps { // a message may name a claim check: <subject>/<step>/<subject>.<row key>
+			kept = append(kept, engine.Prefix(id)+step.Name+"/"+string(id)+".")
+		}
 	}
 	over := j.over(view)
 	for _, s := range view.Runs {

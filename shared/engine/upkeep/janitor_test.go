@@ -114,6 +114,30 @@ func TestJanitorStepsOverWhatItCannotRead(t *testing.T) {
 	}
 }
 
+// A claim check stays while its message may wait, however old it is.
+func TestJanitorKeepsClaimChecksUnderWay(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	waiting := b.create(t)
+	for _, id := range []engine.ID{waiting, engine.NewID()} {
+		key := engine.Key{ID: id, Generation: 1, Step: enginetest.Add, Index: 3}
+		item, err := azq.NewItem(key.Step, string(id), key.ItemID(), strings.Repeat("x", 60_000))
+		if err == nil {
+			err = b.queues.SendItem(t.Context(), enginetest.Split, item, 0)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := b.janitor().Pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	left := b.blobsLeft(t)
+	if len(left) != 1 || !strings.HasPrefix(left[0], azq.ClaimsContainer+": "+string(waiting)+"/") {
+		t.Errorf("blobs left: %v; want the claim check of %s alone", left, waiting)
+	}
+}
+
 // Rows of a replaced generation go when it can no longer be watched, and
 // its blobs with them; averages and the generation that plays stay.
 func TestJanitorRemovesReplacedGenerations(t *testing.T) {
