@@ -21,6 +21,7 @@ import (
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/early"
 	"github.com/cutroom/cutroom/shared/engine/workers"
+	"github.com/cutroom/cutroom/shared/previews"
 	"github.com/cutroom/cutroom/shared/process"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/tracing"
@@ -89,6 +90,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	scale := &scaling.Window{Settings: cfg.Scaling, Slots: workflow.Pools()}
 	shown := board.New(board.Parts{Queues: queues, Workers: register, Scale: scale, Videos: videos})
 	measured.show(shown)
+	previews.Open(videos)
 	uploads := upload.New(account, blobs, videos, cfg.UploadMemory)
 	uploads.Arrived = early.New(videos, blobs).Arrived
 	core := httpapi.New(httpapi.Parts{

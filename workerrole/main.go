@@ -37,6 +37,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/workerrole/internal/admin"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
+	"github.com/cutroom/cutroom/workerrole/internal/feature/preview"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 	"github.com/cutroom/cutroom/workerrole/internal/sandbox"
@@ -97,6 +98,8 @@ func runWith(ctx context.Context, cfg config) error {
 		},
 	}
 	r.Videos.Observer = videostore.Observer{Subject: measured.changed, Attempt: measured.attempt}
+	r.hooks.Early = early.New(r.Videos, r.Blobs)
+	r.hooks.Preview = preview.New(r.Videos, tool)
 	work, err := r.consumer(step.All(r.Needs))
 	if err != nil {
 		return err
@@ -130,6 +133,7 @@ type role struct {
 	trail    *audit.Log
 	keys     *apikeys.Store
 	register *workers.Register
+	hooks    pipeline.Hooks
 	step.Needs
 }
 
@@ -139,7 +143,7 @@ func (r *role) consumer(steps map[string]pipeline.Step) (*azq.Client, error) {
 		handlers[name] = pipeline.New(pipeline.Runner{
 			Blobs: r.Blobs, Worker: r.cfg.Name, Scratch: r.scratch.Dir, FreeSpace: r.cfg.ScratchFree, Watch: 5 * time.Second, Log: r.log,
 			Hooks: runner.Hooks[video.Video, video.Plan]{CheckHost: r.checkHost, Delivered: r.measured.delivered, Ended: r.measured.ended},
-		}, r.Videos, early.New(r.Videos, r.Blobs), s)
+		}, r.Videos, r.hooks, s)
 	}
 	work := r.queues.With(azq.Options{
 		Handlers: handlers, Version: workflow.ItemVersion, Pools: r.cfg.Pools, Worker: r.cfg.Name, Log: r.log, Probes: r.probes(),
@@ -161,7 +165,7 @@ func (r *role) leader() *upkeep.Leader {
 		Workers: r.living,
 	}
 	janitor := upkeep.Janitor[video.Video, video.Plan]{
-		Store: r.Videos.Store, Blobs: r.Blobs, Grace: r.cfg.JanitorGrace, RequestLife: r.cfg.ClipLife, Named: videostore.BlobsOfPreviews, Log: r.log,
+		Store: r.Videos.Store, Blobs: r.Blobs, Grace: r.cfg.JanitorGrace, RequestLife: r.cfg.ClipLife, Named: r.hooks.Named, Log: r.log,
 	}
 	return &upkeep.Leader{Blobs: r.Blobs, Log: r.log, Passed: r.measured.passed, Peers: r.living, Duties: []upkeep.Duty{
 		{Name: "reconcile", Every: r.cfg.ReconcileEvery, Do: reconciler.Pass},

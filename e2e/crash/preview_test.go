@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/stack"
-	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/previews"
 )
 
 // A viewer goes to a part that is not made, and the worker is killed, or frozen past its
@@ -42,12 +42,13 @@ func TestLostAfterAPreview(t *testing.T) {
 			} else {
 				l.frozen(lost, marker)
 			}
+			previews.Open(l.videos)
 			before := l.view(id)
-			previews, err := videostore.Previews(before, 1)
-			if err != nil || len(previews) == 0 { // there may be two: urgent work has a slot beside the encoder's
+			made, err := previews.Of(before, 1)
+			if err != nil || len(made) == 0 { // there may be two: urgent work has a slot beside the encoder's
 				t.Fatal("no chunk has a preview")
 			}
-			for chunk := range previews { // that second's, or the next
+			for chunk := range made { // that second's, or the next
 				if answer := seek(before.Plans[1].Start(chunk) + 0.1); !strings.Contains(answer, `"preview":true`) {
 					t.Errorf("chunk %d has a preview: %s", chunk, answer)
 				}

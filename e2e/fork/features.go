@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -21,9 +22,16 @@ type feature struct {
 var features = []feature{
 	{name: "captions", files: []string{"webrole/internal/feature/captions", "webrole/captions_test.go"}},
 	{name: "clips", files: []string{"webrole/internal/feature/clips", "webrole/clips_test.go"}},
+	{name: "early", files: []string{
+		"shared/early", "webrole/early_test.go", "workerrole/early_test.go", "e2e/crash/early_test.go", "e2e/browser/early_test.go",
+	}},
 	{name: "finishclips", needs: []string{"clips", "registrations"}, files: []string{"webrole/internal/feature/finishclips"}},
 	{name: "journey", files: []string{"webrole/internal/feature/journey", "webrole/journey_test.go"}},
 	{name: "keys", files: []string{"webrole/internal/feature/keys"}},
+	{name: "previews", files: []string{
+		"shared/previews", "workerrole/internal/feature/preview", "workerrole/internal/media/preview*.go", "webrole/preview_test.go",
+		"webrole/internal/playback/preview_test.go", "e2e/crash/preview_test.go",
+	}},
 	{name: "registrations", files: []string{
 		"webrole/internal/feature/races", "webrole/internal/startlist", "webrole/registrations_test.go", "webrole/features_test.go",
 	}},
@@ -60,11 +68,13 @@ func Remove(dir string, names ...string) (lines int, err error) {
 					return lines, fmt.Errorf("remove feature %s: %w", f.name, err)
 				}
 			}
-			cut, err := cutLines(filepath.Join(dir, strings.SplitN(pattern, "/", 2)[0], "main.go"), pattern)
-			if err != nil {
-				return lines, fmt.Errorf("remove feature %s: %w", f.name, err)
+			for _, role := range []string{"webrole", "workerrole"} {
+				cut, err := cutLines(filepath.Join(dir, role, "main.go"), pattern)
+				if err != nil {
+					return lines, fmt.Errorf("remove feature %s: %w", f.name, err)
+				}
+				lines += cut
 			}
-			lines += cut
 		}
 	}
 	_, err = output(dir, "go", "generate", "./webrole/internal/api")
@@ -77,9 +87,9 @@ func cutLines(main, folder string) (cut int, err error) {
 	if err != nil || strings.HasSuffix(folder, ".go") {
 		return 0, err
 	}
-	rest := ""
+	rest, uses := "", regexp.MustCompile(`\b`+filepath.Base(folder)+`\.[A-Z]`)
 	for line := range strings.Lines(string(text)) {
-		if strings.Contains(line, "/"+folder+`"`) || strings.HasPrefix(strings.TrimSpace(line), filepath.Base(folder)+".") {
+		if strings.Contains(line, "/"+folder+`"`) || !strings.Contains(line, "//") && uses.MatchString(line) {
 			cut++
 			continue
 		}

@@ -1,18 +1,26 @@
 package fork_test
 
 import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/cutroom/cutroom/e2e/fork"
+	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 )
 
-// Without a feature, and without all of them, the web role builds. What goes of files that stay
-// is two lines for each folder: its import, and its value in main. What needs it goes, too.
+// Without a feature, and without all of them, both roles build and make a video ready, and what
+// knew the feature passes go vet. What goes of files that stay is in the mains: an import, and a
+// value or two, for each folder. What needs it goes, too.
 func TestFeaturesComeOff(t *testing.T) {
-	azuritetest.Slow(t, "builds the roles without each feature")
-	tree := copyRepository(t)
+	azuritetest.Slow(t, "builds the roles without each feature, and runs them")
+	tree, roles, table := copyRepository(t), t.TempDir(), "feature: lines outside its folders"
+	packages := packagesOf(t, tree)
 	for _, names := range append(each(fork.Features()), fork.Features()) {
 		t.Run(strings.Join(names, " "), func(t *testing.T) {
 			lines, err := fork.Remove(tree, names...)
@@ -22,16 +30,33 @@ func TestFeaturesComeOff(t *testing.T) {
 			if most := 4 * len(names); lines == 0 || lines > most {
 				t.Errorf("%d lines outside, want 1 to %d", lines, most)
 			}
-			run(t, tree, "go", "build", "./webrole/...")
-			if out := run(t, tree, "git", "diff", "--stat", "--", "webrole/internal/httpapi", "webrole/internal/web", "shared", "workerrole"); out != "" {
+			table += fmt.Sprintf("\n%s: %d", strings.Join(names, " "), lines)
+			run(t, tree, "go", "build", "-trimpath", "-o", filepath.Join(roles, strings.Join(names, "-"))+"/", "./webrole", "./workerrole")
+			run(t, tree, "go", append([]string{"vet", "-trimpath"}, affected(t, tree, packages)...)...)
+			if out := run(t, tree, "git", "diff", "--diff-filter=M", "--name-only"); strings.Trim(out, "\n") == "" || !onlyMains(out) {
 				t.Errorf("files changed that stay:\n%s", out)
 			}
 			run(t, tree, "git", "checkout", "-q", "--", ".")
 		})
 	}
+	t.Log(table)
 	if _, err := fork.Remove(tree, "no such feature"); err == nil {
 		t.Error("an unknown feature is taken off")
 	}
+	emulator := startEmulator(t)
+	t.Run("roles", func(t *testing.T) {
+		built, err := os.ReadDir(roles)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, without := range built {
+			t.Run(without.Name(), func(t *testing.T) {
+				t.Parallel()
+				makesAVideoReady(t, filepath.Join(roles, without.Name()), append(stack.Environ(),
+					"AZURE_STORAGE_CONNECTION_STRING="+emulator.ConnectionString(), fmt.Sprintf("CUTROOM_PREFIX=without%d", i)))
+			})
+		}
+	})
 }
 
 func each(names []string) (alone [][]string) {
@@ -39,4 +64,43 @@ func each(names []string) (alone [][]string) {
 		alone = append(alone, []string{name})
 	}
 	return alone
+}
+
+// onlyMains reports whether of Go files the mains alone changed, and what is generated.
+func onlyMains(files string) bool {
+	return !slices.ContainsFunc(strings.Fields(files), func(file string) bool {
+		return filepath.Base(file) != "main.go" && !strings.HasPrefix(file, "webrole/internal/api/")
+	})
+}
+
+// packagesOf returns what each package of the tree imports, and its tests, by its folder.
+func packagesOf(t *testing.T, tree string) map[string]string {
+	packages := map[string]string{}
+	list := run(t, tree, "go", "list", "-f", "{{.Dir}}\t{{.Imports}} {{.TestImports}} {{.XTestImports}} ",
+		"./shared/...", "./webrole/...", "./workerrole/...", "./e2e/...")
+	for line := range strings.Lines(list) {
+		dir, imports, _ := strings.Cut(line, "\t")
+		folder, err := filepath.Rel(tree, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		packages[folder] = strings.NewReplacer("[", " ", "]", " ").Replace(imports)
+	}
+	return packages
+}
+
+// affected are the folders of packages that stay and that lost a file or an import, and the roles.
+func affected(t *testing.T, tree string, packages map[string]string) []string {
+	folders := map[string]bool{"./webrole": true, "./workerrole": true}
+	for file := range strings.FieldsSeq(run(t, tree, "git", "diff", "--diff-filter=D", "--name-only")) {
+		gone := filepath.Dir(file)
+		for folder, imports := range packages {
+			if folder == gone || strings.Contains(imports, "/"+gone+" ") {
+				if left, _ := filepath.Glob(filepath.Join(tree, folder, "*.go")); len(left) > 0 {
+					folders["./"+folder] = true
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(folders))
 }

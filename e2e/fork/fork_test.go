@@ -54,22 +54,16 @@ func TestRenamedCopyWorks(t *testing.T) {
 		run(t, tree, "go", "test", "-short", "./shared/azq", "./shared/video", "./e2e")
 		run(t, tree, "go", "test", "-run", "^TestScriptsAreBuilt$", "./webrole/web")
 	})
-	t.Run("roles", func(t *testing.T) { makesAVideoReady(t, filepath.Join(tree, "bin")) })
+	emulator := startEmulator(t)
+	t.Run("roles", func(t *testing.T) {
+		makesAVideoReady(t, filepath.Join(tree, "bin"), append(stack.Environ(),
+			"AZURE_STORAGE_CONNECTION_STRING="+emulator.ConnectionString(), strings.ToUpper(newName)+"_PREFIX=moved"))
+	})
 }
 
-// makesAVideoReady uploads a clip to the roles of a directory.
-func makesAVideoReady(t *testing.T, roles string) {
-	emulator, err := azurite.Start(t.Context(), azurite.Options{InMemory: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := emulator.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	env := append(stack.Environ(), "AZURE_STORAGE_CONNECTION_STRING="+emulator.ConnectionString(), strings.ToUpper(newName)+"_PREFIX=moved",
-		"WEBROLE_ADDR=127.0.0.1:0", "WEBROLE_ADMIN_ADDR=127.0.0.1:0", "WORKERROLE_ADMIN_ADDR=127.0.0.1:0")
+// makesAVideoReady uploads a clip to the roles of a directory, on addresses of their own.
+func makesAVideoReady(t *testing.T, roles string, env []string) {
+	env = append(env, "WEBROLE_ADDR=127.0.0.1:0", "WEBROLE_ADMIN_ADDR=127.0.0.1:0", "WORKERROLE_ADMIN_ADDR=127.0.0.1:0")
 	start(t, filepath.Join(roles, "workerrole"), env)
 	log := start(t, filepath.Join(roles, "webrole"), env)
 	user := visit(t, await(t, log, regexp.MustCompile(`web role is up" address=(http://\S+)/`))[1])
@@ -84,6 +78,20 @@ func makesAVideoReady(t *testing.T, roles string) {
 	if _, err := user.AwaitReady(t.Context(), res.JSON201.Id); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// startEmulator starts Azurite in memory until the test ends.
+func startEmulator(t *testing.T) *azurite.Server {
+	emulator, err := azurite.Start(t.Context(), azurite.Options{InMemory: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := emulator.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return emulator
 }
 
 // copyRepository copies what git tracks, and what it would, into a repository of

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
@@ -274,7 +275,7 @@ func (s *Store[V, P]) Sweep(ctx context.Context, id ID) (removed int, _ error) {
 // What was made on request stays. The rows go first and the blobs later, when no row names them: a crash in
 // between leaves blobs that the janitor finds, and not rows without blobs. Safe to repeat.
 func (s *Store[V, P]) DropGeneration(ctx context.Context, id ID, generation int) error {
-	for _, kind := range append([]string{"STEP", "NEXT", "PLAN"}, s.RowKinds...) {
+	for _, kind := range slices.AppendSeq([]string{"STEP", "NEXT", "PLAN"}, maps.Keys(s.RowKinds)) {
 		prefix := fmt.Sprintf("%s:%05d", kind, generation)
 		_, err := s.subjects.Clear(ctx, tablestore.Query{
 			PartitionKey: string(id), RowFrom: prefix, RowTo: tablestore.PrefixEnd(prefix), Class: tablestore.RowRange,

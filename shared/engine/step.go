@@ -111,9 +111,6 @@ type Declaration struct {
 	Table  string // of its subjects
 	Steps  []Step
 	Queues []azq.Spec
-	// RowKinds are kinds of rows that the product adds to a subject for a generation. Their
-	// keys are <kind>:<generation>:…, and they sort between META and STEP.
-	RowKinds []string
 }
 
 // Find returns the declaration of a step, or false: a newer release may have sent

@@ -47,8 +47,9 @@ type Product[V, P any] struct {
 	DueWith func(plan P, step Step, index, promised int) bool
 	// Playable reports whether something of a subject can be used before it is ready.
 	Playable func(View[V, P]) (bool, error)
-	// CheckRow says what is wrong with a row of the product's kinds: it cannot be read then.
-	CheckRow func(tablestore.Entity) error
+	// RowKinds are kinds of rows that the product adds to a subject for a generation, each with
+	// what says why a row cannot be read. Keys are <kind>:<generation>:…, between META and STEP.
+	RowKinds map[string]func(tablestore.Entity) error
 	Quotas   Quotas[V]
 	Observer Observer[V, P]
 }

@@ -103,11 +103,8 @@ func (v *View[V, P]) add(row tablestore.Entity) (err error) {
 		if plan, err = readPlan[P](row); err == nil {
 			v.Plans[planOf(plan).Generation] = plan
 		}
-	case slices.Contains(v.product.RowKinds, kind):
-		if v.product.CheckRow != nil {
-			err = v.product.CheckRow(row)
-		}
-		if err == nil {
+	case v.product.RowKinds[kind] != nil:
+		if err = v.product.RowKinds[kind](row); err == nil {
 			v.Rows[kind] = append(v.Rows[kind], row)
 		}
 	default:

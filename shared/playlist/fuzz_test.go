@@ -105,7 +105,7 @@ func FuzzLists(f *testing.F) {
 			Channels: channels, Codecs: "mp4a.40.2",
 		}}}
 		if shape&0x40 != 0 {
-			p = p.Preview()
+			p.Preview, p.From = true, 1
 		}
 		master := playlist.Master(p)
 		plain := addresses(t, master)

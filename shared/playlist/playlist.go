@@ -43,58 +43,9 @@ type Presentation struct {
 	// From is the chunk where a player begins that does not wait for those before
 	// it. They are listed as gaps (EXT-X-GAP), so the times are those of the video.
 	From int
-	// Previews are what can be watched of chunks that are not committed yet, by chunk:
-	// see [Presentation.Preview].
-	Previews map[int]video.Preview
-
-	preview bool // what Preview returned
-}
-
-// Preview returns what a viewer can watch who went to chunk From before it was committed:
-// the smallest rendition alone, of chunks that are committed or have a preview. Its
-// playlists and segments have addresses of their own, because the sound is cut in another
-// way than the committed one.
-func (p Presentation) Preview() Presentation {
-	last := len(p.Plan.Renditions) - 1
-	if last < 0 {
-		return p
-	}
-	shown := p
-	shown.preview = true
-	shown.Plan.Renditions = p.Plan.Renditions[last:]
-	shown.Chunks = make([]*video.ChunkOutput, len(p.Chunks))
-	shown.Parts = slices.Clone(p.Parts) // before those of previews: the first that has a segment is heard
-	for i, c := range p.Chunks {
-		made, found := p.Previews[i]
-		switch {
-		case c != nil:
-			low := *c
-			low.Renditions = c.Renditions[min(last, len(c.Renditions)):]
-			shown.Chunks[i] = &low
-		case found:
-			shown.Chunks[i] = slicePreview(made.Pictures, 0, p.Plan.SegmentsOf(i))
-		case i > 0: // the one before may run on
-			shown.Chunks[i] = slicePreview(p.Previews[i-1].Pictures, p.Plan.SegmentsOf(i-1), math.MaxInt)
-		}
-		if found && made.Sound != nil {
-			shown.Parts = append(shown.Parts, *made.Sound)
-		}
-	}
-	return shown
-}
-
-// slicePreview returns some segments of a preview as a chunk, nil when there are none.
-func slicePreview(preview video.ChunkOutput, from, to int) *video.ChunkOutput {
-	if len(preview.Renditions) == 0 || from >= len(preview.Renditions[0].Segments) {
-		return nil
-	}
-	r := preview.Renditions[0]
-	r.Segments = r.Segments[from:min(to, len(r.Segments))]
-	c := video.ChunkOutput{Renditions: []video.RenditionOutput{r}}
-	for _, s := range r.Segments {
-		c.Frames += s.Frames
-	}
-	return &c
+	// Preview says that it has what is not committed yet. Its playlists and segments have
+	// addresses of their own, because the sound is cut in another way than the committed one.
+	Preview bool
 }
 
 // Leading returns the committed chunks from the first that is shown up to one that is
@@ -105,7 +56,7 @@ func (p Presentation) Leading() []*video.ChunkOutput {
 		if c == nil {
 			return shown[:i]
 		}
-		if p.preview && p.short(p.From+i) {
+		if p.Preview && p.short(p.From+i) {
 			return shown[:i+1]
 		}
 	}
@@ -139,19 +90,18 @@ func Master(p Presentation) string {
 	b.WriteString("#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-INDEPENDENT-SEGMENTS\n")
 	audio := ""
 	if p.Plan.HasAudio {
-		fmt.Fprintf(&b, "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"aud\",NAME=\"Main\",DEFAULT=YES,AUTOSELECT=YES,CHANNELS=\"2\",URI=\"%s\"\n", Address(AudioName, p.From, p.preview))
+		fmt.Fprintf(&b, "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"aud\",NAME=\"Main\",DEFAULT=YES,AUTOSELECT=YES,CHANNELS=\"2\",URI=\"%s\"\n", Address(AudioName, p.From, p.Preview))
 		audio = ",AUDIO=\"aud\""
 	}
 	for i, r := range p.Plan.Renditions {
 		peak, average := bandwidth(p, i)
 		fmt.Fprintf(&b, "#EXT-X-STREAM-INF:BANDWIDTH=%d,AVERAGE-BANDWIDTH=%d,RESOLUTION=%dx%d,FRAME-RATE=%.3f,CODECS=\"%s\"%s%s\n%s\n",
-			peak, average, r.Width, r.Height, p.Plan.FPS.Float(), codecs(p, i), videoRange(p.Plan), audio, Address(r.Name, p.From, p.preview))
+			peak, average, r.Width, r.Height, p.Plan.FPS.Float(), codecs(p, i), videoRange(p.Plan), audio, Address(r.Name, p.From, p.Preview))
 	}
 	return b.String()
 }
 
-// Query parameters of a playlist's address: [Presentation.From], and that it is one of a
-// [Presentation.Preview].
+// Query parameters of a playlist's address: [Presentation.From], and [Presentation.Preview].
 const (
 	FromParameter    = "from"
 	PreviewParameter = "preview"
@@ -234,7 +184,7 @@ func segments(c *video.ChunkOutput, rendition int) []video.Segment {
 // version is the query of a segment's address. Of a generation, a segment may be cached for
 // ever, and a reprocessed video is never mixed up.
 func (p Presentation) version() string {
-	if p.preview {
+	if p.Preview {
 		return fmt.Sprintf("g=%d&%s=1", p.Plan.Generation, PreviewParameter)
 	}
 	return fmt.Sprintf("g=%d", p.Plan.Generation)
@@ -260,7 +210,7 @@ func (p Presentation) audioSegments() (first int, listed []video.AudioSegment) {
 		}
 	}
 	first = p.Plan.SoundFrom(begin)
-	if p.preview {
+	if p.Preview {
 		first = video.SoundAt(begin)
 	}
 	made := map[int]video.AudioSegment{} // by number

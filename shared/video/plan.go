@@ -156,15 +156,6 @@ type ChunkOutput struct {
 	Poster     string            `json:"poster,omitempty"`    // blob: JPEG, in the chunk that holds the poster frame
 }
 
-// Preview is what can be watched of a chunk that is not committed yet: its smallest
-// rendition, and the sound that belongs to it. It is made for a viewer who went there. It
-// may run on into the next chunk by some segments, for a viewer who went to the end of this one.
-type Preview struct {
-	Chunk    int         `json:"chunk"`
-	Pictures ChunkOutput `json:"pictures"`        // one rendition: the last of the plan
-	Sound    *AudioPart  `json:"sound,omitempty"` // nil when there is none
-}
-
 // RenditionOutput is one rendition of one chunk: a single blob in container
 // "media" that starts with the init segment; the segments follow.
 type RenditionOutput struct {

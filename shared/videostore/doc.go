@@ -1,7 +1,6 @@
 // Package videostore is package engine for videos, with the rows and the limits that only
 // videos have:
 //
-//   - previews, rows of kind PREVIEW (preview.go): what can be watched of a chunk before it is made;
 //   - what rows say of a film: playlists, progress, what a viewer misses (view.go);
 //   - clips and captions, which are steps on request (request.go);
 //   - quotas of owners, and of all together (quota.go).

@@ -22,14 +22,14 @@ func TestNobodySeeksPastAGate(t *testing.T) {
 	p := plan(2, true)
 	p.Promises = append(p.Promises, engine.Promise{Step: stepRated, Items: 1, Gate: true, Queue: workflow.Audio})
 	probed(t, s, id, p)
-	if sought := wantedAt(t, viewOf(t, s, id), 0); len(sought) > 0 {
+	if sought := videostore.Wanted(viewOf(t, s, id), 0, nil); len(sought) > 0 {
 		t.Errorf("a viewer seeks past the gates: %v", sought)
 	}
 	gate := claimOf(t, s, key(id, stepRated, 0))
 	if err := errors.Join(gate.Commit(t.Context(), videostore.Commit{}), gate.SendOutbox(t.Context()), gate.Follow(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	if sought := wantedAt(t, viewOf(t, s, id), 0); len(sought) == 0 {
+	if sought := videostore.Wanted(viewOf(t, s, id), 0, nil); len(sought) == 0 {
 		t.Error("behind the gates no viewer can seek")
 	}
 }
@@ -41,14 +41,4 @@ func viewOf(t *testing.T, s *videostore.Store, id engine.ID) videostore.View {
 		t.Fatal(err)
 	}
 	return view
-}
-
-// wantedAt is what a viewer asks for who goes to a second.
-func wantedAt(t *testing.T, view videostore.View, second float64) []engine.OutboxMessage {
-	t.Helper()
-	wanted, err := videostore.Wanted(view, second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return wanted
 }

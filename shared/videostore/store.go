@@ -4,6 +4,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/engine"
+	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
@@ -23,6 +24,10 @@ type (
 // Store is the engine's store of videos, with what only videos have. Safe for concurrent use.
 type Store struct {
 	*engine.Store[video.Video, video.Plan]
+	// Preview adds to what is committed what can be watched before that, and tells of which
+	// chunks. By itself it adds nothing: see package previews.
+	Preview func(View, playlist.Presentation) (shown playlist.Presentation, chunks map[int]bool, _ error)
+
 	quotas      *tablestore.Table
 	limits      Limits
 	ledgerLocks [64]ledgerLock // by hash
@@ -32,8 +37,10 @@ type Store struct {
 func New(a *azstore.Account, sender engine.Sender) *Store {
 	s := &Store{quotas: tablestore.New(a, QuotasTable)}
 	s.Store = engine.New(a, sender, engine.Product[video.Video, video.Plan]{
-		Declaration: workflow.Declaration, Promises: workflow.PromisesFor, DueWith: dueWith, Playable: playable, Quotas: s, CheckRow: checkPreview,
+		Declaration: workflow.Declaration, Promises: workflow.PromisesFor, DueWith: dueWith, Playable: playable, Quotas: s,
+		RowKinds: map[string]func(tablestore.Entity) error{},
 	})
+	s.Preview = func(_ View, p playlist.Presentation) (playlist.Presentation, map[int]bool, error) { return p, nil, nil }
 	return s
 }
 

@@ -18,11 +18,6 @@ func Whole(v View, generation int) (*video.FinishOutput, error) {
 // Presentation collects what is committed of a generation, for its playlists.
 func Presentation(v View, generation int) (playlist.Presentation, error) {
 	p := playlist.Presentation{Plan: v.Plans[generation]}
-	previews, err := Previews(v, generation)
-	if err != nil {
-		return p, err
-	}
-	p.Previews = previews
 	chunks, err := engine.OutputsOf[video.ChunkOutput](v, generation, workflow.Declaration.MakerOf(workflow.Pictures))
 	if err != nil {
 		return p, err
@@ -92,21 +87,20 @@ func ProgressOf(v View) Progress {
 // Wanted returns the messages, in their most urgent queues, for the parts that a viewer needs
 // who goes to a second of a video that is being made: the chunk that shows it, the next one,
 // and the sound of both, unless they are committed or being worked on. A part whose turn comes
-// later is promised twice then; its second message finds it done.
-func Wanted(v View, second float64) ([]engine.OutboxMessage, error) {
+// later is promised twice then; its second message finds it done. Chunks that are shown have a
+// preview.
+func Wanted(v View, second float64, shown map[int]bool) []engine.OutboxMessage {
 	plan, found := v.Plans[v.Subject.Generation]
 	chunk, planned := plan.ChunkAt(second)
 	if !found || !planned || !v.Subject.State.Active() {
-		return nil, nil
+		return nil
 	}
-	previews, err := Previews(v, plan.Generation)
 	sound := plan.SoundFrom(plan.Start(chunk))
 	wanted := slices.DeleteFunc(v.Parts(), func(m engine.OutboxMessage) bool {
 		needed := false
 		switch i := m.Index; m.Declared().Makes {
 		case workflow.Pictures:
-			_, shown := previews[i] // and the chunk was sent on behind it
-			needed = (i == chunk || i == chunk+1) && !shown
+			needed = (i == chunk || i == chunk+1) && !shown[i] // else it was sent on behind its preview
 		case workflow.Sound:
 			needed = plan.Sound[i].First >= sound && video.SoundStart(plan.Sound[i].First) < plan.Start(chunk+2)
 		}
@@ -119,5 +113,5 @@ func Wanted(v View, second float64) ([]engine.OutboxMessage, error) {
 	for i := range wanted {
 		wanted[i].Queue = workflow.Declaration.QueueAt(wanted[i].Declared(), 0, v.Subject.Meta)
 	}
-	return wanted, err
+	return wanted
 }

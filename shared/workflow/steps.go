@@ -96,7 +96,7 @@ const VideosTable = "videos"
 
 // Declaration is what the engine knows of Cutroom.
 var Declaration = engine.Declaration{
-	Name: product.Name, Table: VideosTable, Steps: Steps, Queues: Specs, RowKinds: []string{"PREVIEW"},
+	Name: product.Name, Table: VideosTable, Steps: Steps, Queues: Specs,
 }
 
 // What steps run for: see engine.Count.

@@ -146,10 +146,10 @@ func (q request) presented(c committed) committed {
 	if c.finish != nil {
 		return c
 	}
-	c.From = q.from // of this copy
 	if q.preview {
-		c.Presentation = c.Preview()
+		c.Presentation = c.preview
 	}
+	c.From = q.from // of this copy
 	return c
 }
 
@@ -379,7 +379,8 @@ type viewKey struct {
 // committed is what is committed of one generation, as of one reading.
 type committed struct {
 	playlist.Presentation
-	finish *video.FinishOutput // nil until the finish step is done
+	preview playlist.Presentation // with what is not committed
+	finish  *video.FinishOutput   // nil until the finish step is done
 }
 
 // complete reports that nothing can be added.
@@ -394,6 +395,9 @@ func newViews(store *videostore.Store) *recent.Cache[viewKey, committed] {
 		}
 		if c.Presentation, err = videostore.Presentation(view, key.generation); err != nil {
 			return c, fmt.Errorf("collect %s: %w", key.id, err)
+		}
+		if c.preview, _, err = store.Preview(view, c.Presentation); err != nil {
+			return c, fmt.Errorf("collect previews of %s: %w", key.id, err)
 		}
 		c.finish, err = videostore.Whole(view, key.generation)
 		return c, err

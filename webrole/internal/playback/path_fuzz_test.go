@@ -220,14 +220,15 @@ func (fix *fixture) add(f testing.TB, id engine.ID) {
 		return part
 	}
 	c.Parts = []video.AudioPart{sound(0), sound(3)}
-	preview := sound(2)
-	c.Previews = map[int]video.Preview{1: {Chunk: 1, Pictures: chunk(1, "360p"), Sound: &preview}}
 	name := func(file string) string { return fix.blob(id, "finish/"+file) }
 	c.finish = &video.FinishOutput{
 		Storyboard: name("storyboard.vtt"), Sprite: name("storyboard.jpg"), Download: name("download.mp4"),
 	}
 	fix.seen[id] = c
 }
+
+// withPreview adds the preview of a chunk, of which all there is to be, where previews are built in.
+var withPreview func(c *committed, all committed)
 
 // service is the playback of the fixture while a video is at a stage: nothing is
 // committed, some is, all is and finish is missing, all of it.
@@ -240,7 +241,7 @@ func (fix *fixture) service(stage int) *Service {
 		}
 		switch stage {
 		case 0:
-			c.Chunks, c.Parts, c.Previews = make([]*video.ChunkOutput, 3), nil, nil
+			c.Chunks, c.Parts = make([]*video.ChunkOutput, 3), nil
 		case 1:
 			c.Chunks = []*video.ChunkOutput{c.Chunks[0], nil, nil}
 			c.Parts = c.Parts[:1]
@@ -249,6 +250,9 @@ func (fix *fixture) service(stage int) *Service {
 			c.finish = nil
 		}
 		c.AudioDone = stage > 1
+		if c.preview = c.Presentation; withPreview != nil && stage > 0 {
+			withPreview(&c, fix.seen[key.id])
+		}
 		return c, nil
 	})
 	s.tracks = recent.New(maxViews, func(context.Context, engine.ID) ([]playlist.CaptionsTrack, error) {
@@ -277,7 +281,7 @@ func TestPathsAreServed(t *testing.T) {
 	fix := newFixture(t)
 	for stage, paths := range []string{
 		"clips/g1-0-50.mp4 captions/en.vtt captions/EN.m3u8 captions/en/0.vtt files/stills/still.jpg",
-		"poster.jpg master.m3u8 720p.m3u8 audio.m3u8?from=0 720p/init.mp4 720p/1.m4s?g=1 audio/0.m4s 360p/3.m4s?from=1&preview=1 audio/3.m4s?preview=1",
+		"poster.jpg master.m3u8 720p.m3u8 audio.m3u8?from=0 720p/init.mp4 720p/1.m4s?g=1 audio/0.m4s",
 		"poster.jpg master.m3u8 360p.m3u8?from=2 720p/5.m4s audio/5.m4s",
 		"poster.jpg master.m3u8 720p.m3u8 audio.m3u8 720p/5.m4s audio/5.m4s?g=1 storyboard.vtt storyboard.jpg download.mp4",
 	} {

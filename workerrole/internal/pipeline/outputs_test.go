@@ -112,7 +112,7 @@ func (m merge) commit(t *testing.T, step string, index int, c videostore.Commit)
 // run delivers the message of the merging step.
 func (m merge) run(t *testing.T, step pipeline.Step) error {
 	t.Helper()
-	runner := pipeline.New(pipeline.Runner{Blobs: m.blobs, Scratch: t.TempDir(), Watch: time.Minute, Log: slog.Default()}, m.videos, nil, step)
+	runner := pipeline.New(pipeline.Runner{Blobs: m.blobs, Scratch: t.TempDir(), Watch: time.Minute, Log: slog.Default()}, m.videos, pipeline.Hooks{}, step)
 	key := engine.Key{ID: m.id, Generation: 1, Step: stepMerged}
 	item, err := azq.NewItem(key.Step, string(m.id), key.ItemID(), key.Payload())
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package pipeline is package engine/runner for videos: their steps read an upload with ffmpeg,
-// also one that is still going on, and make a preview for a viewer who went ahead.
+// Package pipeline is package engine/runner for videos: their steps read an upload with ffmpeg.
 //
 // Next: workerrole/internal/step, the steps themselves.
 package pipeline
@@ -40,17 +39,38 @@ type Early interface {
 	Open(ctx context.Context, v video.Video, step engine.Step, moved func() time.Time) (sourceparts.Source, error)
 }
 
-// New returns r with a step of videos. uploads may be nil: then no step runs before its upload
-// is complete.
-func New(r Runner, videos *videostore.Store, uploads Early, step Step) *Runner {
-	r.Store, r.Step = videos.Store, videoStep{step, uploads}
-	r.Hooks.At, r.Hooks.Programs = failpoint.Hit, countPrograms
-	if uploads != nil {
-		r.Hooks.Early = uploads
+// Preview makes something to watch for a viewer who went to a part: package preview.
+type Preview interface {
+	// Before is that of runner.Hooks.
+	Before(ctx context.Context, w *Work) (done bool, err error)
+	// Blobs is Named of upkeep.Janitor.
+	Blobs(v videostore.View, generation int) ([]string, error)
+}
+
+// Hooks are what features add to all steps. A nil one adds nothing.
+type Hooks struct {
+	Early   Early
+	Preview Preview
+}
+
+// Named is that of upkeep.Janitor.
+func (h Hooks) Named(v videostore.View, generation int) ([]string, error) {
+	if h.Preview == nil {
+		return nil, nil
 	}
-	if p, can := step.(Previewer); can {
+	return h.Preview.Blobs(v, generation)
+}
+
+// New returns r with a step of videos.
+func New(r Runner, videos *videostore.Store, hooks Hooks, step Step) *Runner {
+	r.Store, r.Step = videos.Store, videoStep{step, hooks.Early}
+	r.Hooks.At, r.Hooks.Programs = failpoint.Hit, countPrograms
+	if hooks.Early != nil {
+		r.Hooks.Early = hooks.Early
+	}
+	if hooks.Preview != nil {
 		r.Hooks.Before = func(ctx context.Context, w *runner.Work[video.Video, video.Plan]) (bool, error) {
-			return preview{videos, p}.seek(ctx, &Work{w, uploads})
+			return hooks.Preview.Before(ctx, &Work{w, hooks.Early})
 		}
 	}
 	return &r

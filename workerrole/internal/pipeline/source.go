@@ -21,7 +21,7 @@ func (w *Work) OpenSource(ctx context.Context) (_ ffmpeg.Source, err error) {
 	switch {
 	case w.Plan.Copy != nil:
 		source, err = openCopy(ctx, w.Blobs, *w.Plan.Copy)
-	case w.Subject.SourceETag != "":
+	case w.Subject.SourceETag != "" || w.early == nil:
 		source, err = sourceparts.Committed(ctx, w.Blobs, w.Subject.Meta)
 	default:
 		source, err = w.early.Open(ctx, w.Subject, workflow.Declaration.StepOf(w.Key), w.Moved)

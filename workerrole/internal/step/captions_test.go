@@ -29,7 +29,7 @@ func TestCaptionsOfALanguage(t *testing.T) {
 	}
 	box := &mailbox{}
 	videos, blobs := videostore.New(a, box), blobstore.New(a)
-	runner := pipeline.New(pipeline.Runner{Blobs: blobs, Scratch: t.TempDir(), Watch: time.Minute, Log: slog.Default()}, videos, nil, step.Captions{})
+	runner := pipeline.New(pipeline.Runner{Blobs: blobs, Scratch: t.TempDir(), Watch: time.Minute, Log: slog.Default()}, videos, pipeline.Hooks{}, step.Captions{})
 	v := video.Video{
 		Meta:  engine.Meta{ID: engine.NewID(), State: engine.Ready, CreatedAt: time.Now(), UpdatedAt: time.Now()},
 		Title: "x", Visibility: video.Public,

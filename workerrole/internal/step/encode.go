@@ -5,7 +5,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
@@ -15,8 +14,7 @@ import (
 // Encode makes one chunk in every rendition; the source is decoded once.
 //
 //	Reads   the source blob, the chunk's range of it
-//	Writes  media/{attempt}/{rendition}.m4s, tiles.jpg, sometimes poster.jpg; its preview
-//	        {rendition}.m4s, audio.m4s and a PREVIEW row
+//	Writes  media/{attempt}/{rendition}.m4s, tiles.jpg, sometimes poster.jpg
 //	Next    the first chunk that is not promised; finish, when all parts have ended
 //	Errors  *engine.Failure when the content cannot be decoded
 //	Repeat  writes to names of its own; only one attempt's row commits
@@ -52,29 +50,4 @@ func (s Encode) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 		return videostore.Commit{}, err
 	}
 	return videostore.Commit{Output: out}, nil
-}
-
-// Preview implements pipeline.Previewer.
-func (s Encode) Preview(ctx context.Context, w *pipeline.Work) (*video.Preview, error) {
-	source, err := w.OpenSource(ctx)
-	if err != nil {
-		return nil, err
-	}
-	made, err := media.EncodePreview(ctx, s.Tool, source, w.Plan, w.Key.Index, w.Dir)
-	if err != nil || made.Pictures == "" {
-		return nil, err
-	}
-	pictures, err := w.Put(ctx, made.Pictures, "video/mp4")
-	if err != nil {
-		return nil, err
-	}
-	made.Output.Pictures.Renditions[0].Blob = pictures.Blob
-	if made.Sound != "" {
-		sound, err := w.Put(ctx, made.Sound, "audio/mp4")
-		if err != nil {
-			return nil, err
-		}
-		made.Output.Sound.Blob = sound.Blob
-	}
-	return &made.Output, nil
 }

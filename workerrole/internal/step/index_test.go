@@ -54,7 +54,7 @@ func newWorker(a *azstore.Account, box *mailbox) worker {
 }
 
 func (w worker) runner(s pipeline.Step) *pipeline.Runner {
-	return pipeline.New(pipeline.Runner{Blobs: w.purge.Blobs, Log: slog.Default()}, w.index.Videos, nil, s)
+	return pipeline.New(pipeline.Runner{Blobs: w.purge.Blobs, Log: slog.Default()}, w.index.Videos, pipeline.Hooks{}, s)
 }
 
 func (w worker) handle(ctx context.Context, item azq.Item) error {

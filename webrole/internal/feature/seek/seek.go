@@ -49,21 +49,20 @@ func (s *server) SeekVideo(c *gin.Context, id api.ID) {
 		if err != nil {
 			return out, err
 		}
-		out, err = place(view, body.At)
+		out, shown, err := s.place(view, body.At)
 		if err != nil || out.Made && !out.Preview || view.Subject.Playing() != view.Subject.Generation {
 			return out, err
 		}
-		return out, s.ask(ctx, view, body.At)
+		return out, s.ask(ctx, view, videostore.Wanted(view, body.At, shown))
 	})
 }
 
-// ask sends the work that a second of a video needs, unless this web role sent it a
+// ask sends the work that a second of a video needs, but for what this web role sent a
 // moment ago.
-func (s *server) ask(ctx context.Context, view videostore.View, second float64) error {
-	wanted, err := videostore.Wanted(view, second)
+func (s *server) ask(ctx context.Context, view videostore.View, wanted []engine.OutboxMessage) error {
 	wanted = slices.DeleteFunc(wanted, func(i engine.OutboxMessage) bool { return s.asked.Has(i.Key) })
-	if err != nil || len(wanted) == 0 {
-		return err
+	if len(wanted) == 0 {
+		return nil
 	}
 	if err := s.Videos.Resend(ctx, view.Record, wanted); err != nil {
 		return err
@@ -75,29 +74,31 @@ func (s *server) ask(ctx context.Context, view videostore.View, second float64) 
 }
 
 // place tells which playlist shows a second of what plays: the whole one as far as it
-// leads, else one that begins with the chunk of that second, or with a preview of it.
-func place(view videostore.View, second float64) (api.Seek, error) {
+// leads, else one that begins with the chunk of that second, or with a preview of it. shown are
+// the chunks that have one.
+func (s *server) place(view videostore.View, second float64) (found api.Seek, shown map[int]bool, _ error) {
 	base := "/v/" + string(view.Subject.ID) + "/"
 	address := func(from int) string { return base + playlist.Address("master", from, false) }
 	generation := view.Subject.Playing()
 	if whole, err := videostore.Whole(view, generation); whole != nil || err != nil {
-		return api.Seek{Master: address(0), Made: true}, err
+		return api.Seek{Master: address(0), Made: true}, nil, err
 	}
 	p, err := videostore.Presentation(view, generation)
 	if err != nil {
-		return api.Seek{}, err
+		return found, nil, err
 	}
 	chunk, planned := p.Plan.ChunkAt(second)
 	if !planned {
-		return api.Seek{}, problem.New(problem.NotYet, "Nothing can be watched yet.").After(1)
+		return found, nil, problem.New(problem.NotYet, "Nothing can be watched yet.").After(1)
 	}
 	if chunk < len(p.Leading()) && p.Ready() {
-		return api.Seek{Master: address(0), Made: true}, nil
+		return api.Seek{Master: address(0), Made: true}, nil, nil
 	}
 	p.From = chunk
-	found := api.Seek{Master: address(chunk), From: p.Plan.Start(chunk), Made: p.Ready()}
-	if !found.Made && p.Preview().Ready() {
+	found = api.Seek{Master: address(chunk), From: p.Plan.Start(chunk), Made: p.Ready()}
+	preview, shown, err := s.Videos.Preview(view, p)
+	if !found.Made && preview.Ready() {
 		found.Master, found.Made, found.Preview = base+playlist.Address("master", chunk, true), true, true
 	}
-	return found, nil
+	return found, shown, err
 }

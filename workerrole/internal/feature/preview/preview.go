@@ -1,0 +1,107 @@
+// Package preview makes something to watch of a chunk within seconds, for a viewer who went
+// there: {rendition}.m4s, audio.m4s and a PREVIEW row.
+package preview
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/engine"
+	"github.com/cutroom/cutroom/shared/previews"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
+	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
+	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
+	"github.com/cutroom/cutroom/workerrole/internal/media"
+	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
+)
+
+// Maker makes previews. Safe for concurrent use.
+type Maker struct {
+	previews.Store
+	videos *videostore.Store
+	tool   *ffmpeg.Tool
+}
+
+// New returns a maker for the chunks of these videos.
+func New(videos *videostore.Store, tool *ffmpeg.Tool) Maker {
+	return Maker{previews.Open(videos), videos, tool}
+}
+
+// isSeekRequest reports whether a message asks for a chunk that a viewer went to: it came
+// through the queue of the first ones, in any lane, and its chunk is not the first.
+func isSeekRequest(key engine.Key, queue string) bool {
+	step := workflow.Declaration.StepOf(key)
+	return step.Makes == workflow.Pictures && key.Index > 0 && queue == step.Queues[0]
+}
+
+// Before makes a preview and sends the chunk on to another queue. The slots of the
+// urgent queue are few, and a viewer who goes elsewhere meanwhile needs one again.
+//
+//	the files → the PREVIEW row → the message that asks for the chunk → return, and the
+//	consumer deletes this one
+//
+// A crash at any arrow repeats it, which does no harm.
+func (m Maker) Before(ctx context.Context, w *pipeline.Work) (done bool, _ error) {
+	if !isSeekRequest(w.Key, w.Queue) {
+		return false, nil
+	}
+	rec, plan, there, err := m.Begin(ctx, w.Key)
+	if errors.Is(err, engine.ErrDone) {
+		return true, m.videos.Flush(ctx, w.Key.ID)
+	}
+	if err != nil {
+		return true, err
+	}
+	if !there {
+		w.Subject, w.Plan, w.Prefix = rec.Subject, plan, previews.Prefix(w.Key, rand.Text())
+		if err := w.WithScratch(func() error { return m.store(ctx, w) }); err != nil {
+			return true, err
+		}
+	}
+	failpoint.Hit(w.Key.Step + "/preview")
+	// Safe to repeat: a second worker finds the chunk claimed or done.
+	behind := workflow.Declaration.QueueAt(workflow.Declaration.StepOf(w.Key), 1, rec.Subject.Meta)
+	return true, m.videos.Resend(ctx, rec, []engine.OutboxMessage{{Queue: behind, Key: w.Key}})
+}
+
+// store makes the preview and writes its row. A preview that fails is no failure of the run.
+func (m Maker) store(ctx context.Context, w *pipeline.Work) error {
+	made, err := m.encode(ctx, w)
+	if err == nil && made != nil {
+		err = m.Add(ctx, w.Key, *made)
+	}
+	if _, trouble := azq.AsDependencyError(err); err == nil || trouble || context.Cause(ctx) != nil {
+		return err
+	}
+	w.Log.WarnContext(ctx, "no preview", "error", err) // the chunk itself will tell what is wrong
+	return nil
+}
+
+// encode stores the files of a preview and returns its row, or nil when there is nothing to
+// show. The chunk itself may be under way.
+func (m Maker) encode(ctx context.Context, w *pipeline.Work) (*previews.Preview, error) {
+	source, err := w.OpenSource(ctx)
+	if err != nil {
+		return nil, err
+	}
+	made, err := media.EncodePreview(ctx, m.tool, source, w.Plan, w.Key.Index, w.Dir)
+	if err != nil || made.Pictures == "" {
+		return nil, err
+	}
+	pictures, err := w.Put(ctx, made.Pictures, "video/mp4")
+	if err != nil {
+		return nil, err
+	}
+	made.Output.Pictures.Renditions[0].Blob = pictures.Blob
+	if made.Sound != "" {
+		sound, err := w.Put(ctx, made.Sound, "audio/mp4")
+		if err != nil {
+			return nil, err
+		}
+		made.Output.Sound.Blob = sound.Blob
+	}
+	return &made.Output, nil
+}
