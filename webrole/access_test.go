@@ -264,6 +264,8 @@ func TestUnknownRole(t *testing.T) {
 	}
 }
 
+const sessionKey = "a-session-key-of-thirty-two-letters"
+
 // openAll is a community on a role that has every route there is: with a lab, and with an
 // issuer, which is away.
 func openAll(t *testing.T) *community {

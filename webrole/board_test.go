@@ -39,6 +39,7 @@ type looker struct {
 	videos  map[string]string
 	poison  []api.Poison
 	samples int
+	scale   api.BoardScale
 	ended   error // nil while the stream is open
 }
 
@@ -93,6 +94,7 @@ func (l *looker) read() {
 
 // take replaces what was shown before.
 func (l *looker) take(e api.BoardEvent) {
+	l.scale = e.Scale
 	l.states++
 	clear(l.queues)
 	clear(l.specs)
@@ -385,15 +387,17 @@ func TestWhoDoesNotReadIsCutOff(t *testing.T) {
 	if _, err := ours.Read(make([]byte, 1)); err != nil { // the head is there; the snapshot does not fit
 		t.Fatal(err)
 	}
-	if n := s.role.board.Watchers(); n != 1 {
-		t.Fatalf("%d look", n)
-	}
-	azuritetest.Eventually(t, 20*time.Second, func() error {
-		if n := s.role.board.Watchers(); n != 0 {
-			return fmt.Errorf("%d look", n)
+	looks := func(n int) error {
+		metrics := string(s.send(s.request(http.MethodGet, s.admin+"/metrics", nil)).body)
+		if !strings.Contains(metrics, fmt.Sprintf("\ncutroom_board_watchers %d\n", n)) {
+			return fmt.Errorf("not %d look", n)
 		}
 		return nil
-	})
+	}
+	if err := looks(1); err != nil {
+		t.Fatal(err)
+	}
+	azuritetest.Eventually(t, 20*time.Second, func() error { return looks(0) })
 }
 
 // TestTablesWithoutScript: what the board shows, for browsers without script.

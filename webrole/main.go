@@ -17,6 +17,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/azstore/settings"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/early"
@@ -26,7 +27,6 @@ import (
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/tracing"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/board"
 	"github.com/cutroom/cutroom/webrole/internal/feature/captions"
@@ -34,18 +34,26 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/feature/finishclips"
 	"github.com/cutroom/cutroom/webrole/internal/feature/journey"
 	"github.com/cutroom/cutroom/webrole/internal/feature/keys"
+	"github.com/cutroom/cutroom/webrole/internal/feature/lab"
 	"github.com/cutroom/cutroom/webrole/internal/feature/races"
 	"github.com/cutroom/cutroom/webrole/internal/feature/search"
 	"github.com/cutroom/cutroom/webrole/internal/feature/seek"
+	"github.com/cutroom/cutroom/webrole/internal/feature/signin"
 	"github.com/cutroom/cutroom/webrole/internal/feature/trail"
 	"github.com/cutroom/cutroom/webrole/internal/feature/viewcount"
 	"github.com/cutroom/cutroom/webrole/internal/httpapi"
 	"github.com/cutroom/cutroom/webrole/internal/page"
 	"github.com/cutroom/cutroom/webrole/internal/playback"
-	"github.com/cutroom/cutroom/webrole/internal/scaling"
 	"github.com/cutroom/cutroom/webrole/internal/upload"
 	"github.com/cutroom/cutroom/webrole/internal/web"
 )
+
+// optional are the features that have settings.
+var optional = []func(*settings.Reader) web.Optional{
+	board.Read,
+	lab.Read,
+	signin.Read,
+}
 
 func main() { process.Main("webrole", "WEBROLE_ADMIN_ADDR", defaultAdminAddr, run) }
 
@@ -87,9 +95,6 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	videos.SetLimits(cfg.Limits)
 	videos.Observer = videostore.Observer{Subject: measured.changed}
 	register, keyring, log := workers.New(account), apikeys.New(account), audit.New(account)
-	scale := &scaling.Window{Settings: cfg.Scaling, Slots: workflow.Pools()}
-	shown := board.New(board.Parts{Queues: queues, Workers: register, Scale: scale, Videos: videos})
-	measured.show(shown)
 	previews.Open(videos)
 	uploads := upload.New(account, blobs, videos, cfg.UploadMemory)
 	uploads.Arrived = early.New(videos, blobs).Arrived
@@ -99,7 +104,6 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	})
 	core.Features = []web.Feature{
 		core.Feature(),
-		shown.Feature(),
 		search.New(account, core),
 		viewcount.New(account),
 		journey.New(core, cfg.Prices),
@@ -111,20 +115,29 @@ func open(ctx context.Context, cfg config) (*role, error) {
 		keys.New(account),
 		trail.New(account),
 	}
-	pages, err := page.New(page.Options{Dir: cfg.WebDir, Breaks: cfg.breaks(), Plays: cfg.plays(), Ops: cfg.PublicOps, Open: cfg.Token == "", Prices: cfg.Prices})
+	parts := web.Parts{Account: account, Queues: queues, Workers: register, Videos: videos, Local: cfg.local(), Token: cfg.Token != "", Ops: cfg.PublicOps}
+	for _, f := range cfg.optional {
+		core.Features = append(core.Features, f.New(parts))
+	}
+	pages, err := page.New(page.Options{Dir: cfg.WebDir, Ops: cfg.PublicOps, Open: cfg.Token == "", Prices: cfg.Prices})
 	if err != nil {
 		return nil, err
 	}
 	r := &role{
-		cfg: cfg, account: account, features: core.Features, pages: pages, board: shown, playback: playback.New(videos, blobs),
+		cfg: cfg, account: account, features: core.Features, pages: pages, playback: playback.New(videos, blobs),
 		ready: &readiness{probe: pointRead(videos)}, programs: access.Open{}, videos: videos, trail: log, measured: measured,
 	}
 	if cfg.Token != "" {
 		r.programs = access.NewCredentials(cfg.Token, keyring, cfg.Anonymous)
 	}
 	r.everyone = r.programs
-	if cfg.SignIn.Issuer != "" {
-		r.everyone = access.NewSignIn(cfg.SignIn, keyring, r.programs)
+	for _, f := range core.Features {
+		if f.Metrics != nil {
+			f.Metrics(measured.registry)
+		}
+		if f.SignIn != nil {
+			r.everyone = f.SignIn(r.programs)
+		}
 	}
 	return r, r.listen(ctx)
 }

@@ -9,7 +9,5 @@ import (
 // docs/metrics.md lists what this role exports, all of it and nothing else.
 func TestMetricsAreDocumented(t *testing.T) {
 	t.Parallel()
-	m := newMetrics()
-	m.show(nil)
-	metricstest.Documented(t, m.registry, "../docs/metrics.md", "Web role")
+	metricstest.Documented(t, start(t, nil).role.measured.registry, "../docs/metrics.md", "Web role")
 }

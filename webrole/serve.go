@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httputil"
 	_ "net/http/pprof" // registers the profiles in http.DefaultServeMux
 	"net/netip"
 	"net/url"
@@ -24,7 +23,6 @@ import (
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
-	"github.com/cutroom/cutroom/webrole/internal/board"
 	"github.com/cutroom/cutroom/webrole/internal/middleware"
 	"github.com/cutroom/cutroom/webrole/internal/page"
 	"github.com/cutroom/cutroom/webrole/internal/playback"
@@ -50,7 +48,6 @@ type role struct {
 	features []web.Feature
 	pages    *page.Pages
 	playback *playback.Service
-	board    *board.Board
 	ready    *readiness
 	programs access.Authenticator
 	everyone access.Authenticator // people, too, where they sign in
@@ -90,8 +87,11 @@ func (r *role) listen(ctx context.Context) error {
 		})
 	}
 	r.servers[0].ConnState = middleware.NewConnections(r.cfg.Open, r.cfg.Proxies, r.measured.refused.Inc).Track
-	// Streams of events have no end of their own.
-	r.servers[0].RegisterOnShutdown(r.board.Close)
+	for _, f := range r.features {
+		if f.Close != nil {
+			r.servers[0].RegisterOnShutdown(f.Close)
+		}
+	}
 	return nil
 }
 
@@ -128,25 +128,12 @@ func (r *role) serve(ctx context.Context) error {
 	return err
 }
 
-// publicRoutes is pages, API and playback, operations where they are wanted here, and the lab.
+// publicRoutes is pages, API and playback, operations where they are wanted here.
 func (r *role) publicRoutes(blobOrigin string) *gin.Engine {
 	e := r.newEngine(blobOrigin, allowedHosts(r.cfg.Addr, r.cfg.Hosts), r.everyone, r.cfg.OpsFrom)
-	if signIn, ok := r.everyone.(*access.SignIn); ok {
-		signIn.Register(e)
-	}
-	r.pages.Register(e, r.board.State)
+	r.pages.Register(e, r.features)
 	r.playback.Register(e)
 	r.mount(e, func(path string) bool { return r.cfg.PublicOps || !web.IsOps(path) })
-	if r.cfg.plays() {
-		pass := gin.WrapH(passOn(r.cfg.Lab))
-		e.GET(labBase+"/scenes", pass)
-		e.POST(labBase+"/scenes/:scene", pass)
-		e.GET(labBase+"/scene-runs/:run", pass)
-		if r.cfg.breaks() {
-			e.GET(labBase, pass)
-			e.POST(labBase+"/:fault", pass)
-		}
-	}
 	return e
 }
 
@@ -293,28 +280,4 @@ func (r *readiness) check(ctx context.Context) error {
 	}
 	r.asked = time.Now()
 	return r.err
-}
-
-const labBase = web.Base + "/lab"
-
-// passOn hands requests to the lab (e2e/lab) in the process that started the stack. Our own
-// guards stand before it, and the client's credentials stay here.
-func passOn(lab *url.URL) http.Handler {
-	token, _ := lab.User.Password()
-	return &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(lab)
-			r.Out.Header = http.Header{
-				"Authorization": {"Bearer " + token},
-				"Content-Type":  r.In.Header["Content-Type"],
-			}
-		},
-		Transport: &http.Transport{DisableKeepAlives: true}, // it is asked rarely
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			if !errors.Is(err, context.Canceled) {
-				err = problem.New(problem.LabAway, "The lab does not answer.").Because(err)
-			}
-			problem.Write(w, r, fmt.Errorf("ask the lab: %w", err))
-		},
-	}
 }

@@ -29,8 +29,6 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
-const sessionKey = "a-session-key-of-thirty-two-letters"
-
 // issuer is an OpenID Connect issuer of the test's own.
 type issuer struct {
 	*httptest.Server

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,6 +42,18 @@ func (r *Reader) Text(name, unset string) string { return cmp.Or(r.Getenv(name),
 // Words returns a list, whose items commas or spaces separate.
 func (r *Reader) Words(name string) []string {
 	return strings.FieldsFunc(r.Getenv(name), func(c rune) bool { return c == ',' || c == ' ' })
+}
+
+// minKey is the fewest characters of a key.
+const minKey = 32
+
+// Keys returns a list of keys to sign with, of 32 characters or more.
+func (r *Reader) Keys(name string) []string {
+	all := r.Words(name)
+	if slices.ContainsFunc(all, func(key string) bool { return len(key) < minKey }) {
+		r.Bad(name, fmt.Errorf("a key has fewer than %d characters", minKey))
+	}
+	return all
 }
 
 // On returns whether a variable is on; it is off when it is unset.

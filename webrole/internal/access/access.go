@@ -63,6 +63,12 @@ type Authenticator interface {
 	Authenticate(r *http.Request) (Identity, error)
 }
 
+// People is an Authenticator of people, who sign in at an address of ours.
+type People interface {
+	Authenticator
+	SignInPath() string
+}
+
 // Action is what a caller wants to do.
 type Action int
 

@@ -28,7 +28,7 @@ var ErrUnknown = errors.New("credentials are missing or unknown")
 // for health and the sign-in, or 404 for a token; a browser that asks for a page is sent
 // to the sign-in, if there is one, but not in a frame, where issuers show nothing.
 func Identify(rules Rules, a Authenticator, links Links) gin.HandlerFunc {
-	_, people := a.(*SignIn)
+	people, signsIn := a.(People)
 	return func(c *gin.Context) {
 		r := c.Request
 		if rules.of(c) == Anyone {
@@ -43,19 +43,19 @@ func Identify(rules Rules, a Authenticator, links Links) gin.HandlerFunc {
 		switch {
 		case errors.Is(err, ErrUnknown) && shows:
 			err = engine.ErrNotFound // spoilt, over, or of another video: as if there were none
-		case errors.Is(err, ErrUnknown) && people && r.Method == http.MethodGet &&
+		case errors.Is(err, ErrUnknown) && signsIn && r.Method == http.MethodGet &&
 			r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") != "iframe":
-			c.Redirect(http.StatusFound, SignInPath+"?next="+url.QueryEscape(r.URL.RequestURI()))
+			c.Redirect(http.StatusFound, people.SignInPath()+"?next="+url.QueryEscape(r.URL.RequestURI()))
 			c.Abort()
 			return
 		case errors.Is(err, ErrUnknown):
-			err = unauthorized(c, people).Because(err)
+			err = unauthorized(c, signsIn).Because(err)
 		}
 		if err != nil {
 			problem.Abort(c, err)
 			return
 		}
-		caller.SignsIn = people
+		caller.SignsIn = signsIn
 		c.Request = r.WithContext(context.WithValue(r.Context(), identityKey{}, caller))
 	}
 }

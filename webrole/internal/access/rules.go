@@ -15,11 +15,8 @@ func (rules Rules) of(c *gin.Context) Action {
 
 // Core is the rules of the routes that are not generated; for those openapi.yaml has x-access.
 var Core = Rules{
-	"GET /livez":          Anyone,
-	"GET /readyz":         Anyone,
-	"GET " + SignInPath:   Anyone,
-	"GET " + callbackPath: Anyone,
-	"POST " + signOutPath: Anyone,
+	"GET /livez":  Anyone,
+	"GET /readyz": Anyone,
 
 	"GET /":                  Look,
 	"GET /mine":              Look, // whose they are the list of the API knows

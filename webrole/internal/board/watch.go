@@ -3,26 +3,54 @@ package board
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/cutroom/cutroom/shared/azstore/settings"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/middleware"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
+	"github.com/cutroom/cutroom/webrole/internal/scaling"
 	"github.com/cutroom/cutroom/webrole/internal/web"
 )
 
 // server answers for a board.
 type server struct{ *Board }
 
-// Feature returns the board's part of the API.
-func (b *Board) Feature() web.Feature {
+// Read reads the settings of scaling.
+func Read(env *settings.Reader) web.Optional {
+	scale := scaling.Read(env)
+	return web.Optional{Settings: slog.Any("scaling", scale), New: func(p web.Parts) web.Feature {
+		return New(Parts{
+			Queues: p.Queues, Workers: p.Workers, Videos: p.Videos, Scale: &scaling.Window{Settings: scale, Slots: workflow.Pools()},
+		}).feature(p.Ops)
+	}}
+}
+
+// feature is the board's part of the API, with ops its page for browsers without script, and
+// what is measured. Without ops the board says where it is.
+func (b *Board) feature(ops bool) web.Feature {
 	f := feature(&server{b})
 	f.Problems = []problem.Answer{
 		problem.When(ErrCrowded, problem.TooBusy, "Too many watch the board."),
 		problem.When(ErrClosed, problem.StorageBusy, "This web role stops. Ask again: another one answers."),
+	}
+	f.Close, f.Metrics = b.Close, b.register
+	f.Pages = func(p web.Pages) {
+		p.Show("/board", "board", web.Nothing)
+		if ops {
+			p.Show("/board/tables", "tables", func(c *gin.Context) (any, error) {
+				seen, err := b.State(c.Request.Context())
+				if err != nil {
+					return nil, err
+				}
+				return seen.Event, nil
+			})
+		}
 	}
 	return f
 }

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"maps"
 	"net/http"
 	"os"
 	"path"
@@ -31,11 +32,11 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
-	"github.com/cutroom/cutroom/webrole/internal/board"
 	"github.com/cutroom/cutroom/webrole/internal/calculator"
 	"github.com/cutroom/cutroom/webrole/internal/handbook"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
-	"github.com/cutroom/cutroom/webrole/web"
+	"github.com/cutroom/cutroom/webrole/internal/web"
+	sources "github.com/cutroom/cutroom/webrole/web"
 )
 
 // Options are what pages show according to the configuration.
@@ -43,8 +44,6 @@ type Options struct {
 	// Dir has the pages' sources, and docs beside it, which are read again for every request
 	// so that they can be edited while the role runs; empty: the embedded ones.
 	Dir    string
-	Breaks bool // a lab may break the stack, by buttons on the board
-	Plays  bool // a scene's page plays it, for operators: there is a lab
 	Ops    bool // operations are here, and the board has something to show
 	Open   bool // no sign-in
 	Prices price.Table
@@ -57,12 +56,13 @@ type Pages struct {
 	docs  fs.FS
 	pages map[string]*template.Template
 
+	shows    map[string]any                     // by features
 	handbook func() (*handbook.Handbook, error) // rendered at the first call, or at each with Dir
 }
 
 // New reads the pages.
 func New(o Options) (*Pages, error) {
-	p := &Pages{Options: o, files: web.Files, docs: docs.Files, pages: map[string]*template.Template{}}
+	p := &Pages{Options: o, files: sources.Files, docs: docs.Files, pages: map[string]*template.Template{}, shows: map[string]any{}}
 	read := func() (*handbook.Handbook, error) { return handbook.Read(p.docs, p.files) }
 	p.handbook = sync.OnceValues(read)
 	if o.Dir != "" {
@@ -89,28 +89,32 @@ func (p *Pages) parse(name string) (*template.Template, error) {
 	return t, nil
 }
 
-// Register adds the pages' routes. With Ops, a page has what state reads of the board as
-// tables, for browsers without script. Without, the board says where it is.
-func (p *Pages) Register(r gin.IRoutes, state func(context.Context) (*board.State, error)) {
-	show := func(path, name string, read func(*gin.Context) (any, error), before ...gin.HandlerFunc) {
-		r.GET(path, append(before, func(c *gin.Context) { p.show(c, name, read) })...)
+// shower is where features add pages.
+type shower struct {
+	gin.IRouter
+	pages *Pages
+}
+
+// Show implements web.Pages.
+func (s shower) Show(path, template string, read func(*gin.Context) (any, error), before ...gin.HandlerFunc) {
+	s.GET(path, append(before, func(c *gin.Context) { s.pages.show(c, template, read) })...)
+}
+
+// Register adds the pages' routes, and those of features.
+func (p *Pages) Register(r gin.IRouter, features []web.Feature) {
+	all := shower{r, p}
+	for _, f := range features {
+		maps.Copy(p.shows, f.Shows)
+		if f.Pages != nil {
+			f.Pages(all)
+		}
 	}
-	nothing := func(*gin.Context) (any, error) { return nil, nil }
-	if p.Ops {
-		show("/board/tables", "tables", func(c *gin.Context) (any, error) {
-			seen, err := state(c.Request.Context())
-			if err != nil {
-				return nil, err
-			}
-			return seen.Event, nil
-		})
-	}
+	show, nothing := all.Show, web.Nothing
 	searches := func(c *gin.Context) (any, error) { return c.Request.URL.RawQuery != "", nil }
 	show("/", "home", searches)
 	show("/mine", "mine", nothing)
 	show("/upload", "upload", nothing)
 	show("/race", "race", nothing)
-	show("/board", "board", nothing)
 	readPath := func(c *gin.Context) (any, error) { return p.readPath(c) }
 	show("/learn", "learn", readPath)
 	show("/learn/path/:stop", "stop", readPath)
@@ -196,10 +200,12 @@ func (p *Pages) draw(ctx context.Context, name, id string, data any) ([]byte, er
 	}
 	caller := access.IdentityOf(ctx)
 	var html bytes.Buffer
-	if err := t.ExecuteTemplate(&html, "layout", map[string]any{
-		"Name": name, "ID": id, "Data": data, "Lab": p.Breaks, "Ops": p.Ops, "Plays": p.Plays, "Open": p.Open,
+	shown := map[string]any{
+		"Name": name, "ID": id, "Data": data, "Ops": p.Ops, "Open": p.Open,
 		"SignsIn": caller.SignsIn, "SignedIn": caller.SignedIn, "Owns": caller.Owner != "", "Operates": access.May(caller, access.Operate, video.Video{}),
-	}); err != nil {
+	}
+	maps.Copy(shown, p.shows)
+	if err := t.ExecuteTemplate(&html, "layout", shown); err != nil {
 		return nil, fmt.Errorf("draw page %s: %w", name, err)
 	}
 	return html.Bytes(), nil

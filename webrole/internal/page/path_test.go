@@ -12,6 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/cutroom/cutroom/shared/price"
+	"github.com/cutroom/cutroom/webrole/internal/web"
 )
 
 // learner asks for pages as a browser does that keeps its cookies.
@@ -20,7 +21,7 @@ type learner struct {
 	cookie *http.Cookie
 }
 
-func newLearner(t *testing.T, o Options) (*Pages, *learner) {
+func newLearner(t *testing.T, o Options, shows ...string) (*Pages, *learner) {
 	t.Helper()
 	gin.SetMode(gin.TestMode)
 	pages, err := New(o)
@@ -28,7 +29,11 @@ func newLearner(t *testing.T, o Options) (*Pages, *learner) {
 		t.Fatal(err)
 	}
 	l := &learner{Engine: gin.New()}
-	pages.Register(l, nil)
+	feature := web.Feature{Shows: map[string]any{}}
+	for _, name := range shows {
+		feature.Shows[name] = true
+	}
+	pages.Register(l, []web.Feature{feature})
 	return pages, l
 }
 
@@ -126,15 +131,16 @@ func TestStopsWithoutALab(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		options       Options
+		shows         []string
 		missing, says string
 	}{
-		{Options{Dir: "../../web"}, "no lab", "<code>make scene NAME=papers-scene</code>"}, // read anew for each request
-		{Options{}, "no lab", "<code>make scene NAME=papers-scene</code>"},
-		{Options{Plays: true, Ops: true}, "no lab", "Operators can play"},
-		{Options{Plays: true, Breaks: true}, "admin listener", "WEBROLE_PUBLIC_OPS"},
-		{Options{Plays: true, Breaks: true, Ops: true}, "", `href="/board#lab"`},
+		{Options{Dir: "../../web"}, nil, "no lab", "<code>make scene NAME=papers-scene</code>"}, // read anew for each request
+		{Options{}, nil, "no lab", "<code>make scene NAME=papers-scene</code>"},
+		{Options{Ops: true}, []string{"Plays"}, "no lab", "Operators can play"},
+		{Options{}, []string{"Plays", "Lab"}, "admin listener", "WEBROLE_PUBLIC_OPS"},
+		{Options{Ops: true}, []string{"Plays", "Lab"}, "", `href="/board#lab"`},
 	} {
-		_, l := newLearner(t, c.options)
+		_, l := newLearner(t, c.options, c.shows...)
 		page := l.get(t, "/learn/path/1")
 		if !strings.Contains(page, c.missing) || !strings.Contains(page, c.says) || strings.Contains(page, `class="missing"`) != (c.missing != "") {
 			t.Errorf("%+v: the stop does not say %q and %q", c.options, c.missing, c.says)

@@ -51,7 +51,6 @@ var (
 	Unauthorized     = Code{"unauthorized", http.StatusUnauthorized}
 	Forbidden        = Code{"forbidden", http.StatusForbidden} // signed in, and may not
 	InvalidRedirect  = Code{"invalid_redirect", http.StatusBadRequest}
-	IssuerAway       = Code{"issuer_unavailable", http.StatusServiceUnavailable} // of the sign-in
 	CrossOrigin      = Code{"cross_origin", http.StatusForbidden}
 	NotFound         = Code{"not_found", http.StatusNotFound}
 	MethodNotAllowed = Code{"method_not_allowed", http.StatusMethodNotAllowed}
@@ -76,7 +75,6 @@ var (
 	NotYet           = Code{"not_playable_yet", http.StatusNotFound}
 	QueueNotFound    = Code{"queue_not_found", http.StatusNotFound}
 	PoisonNotFound   = Code{"poison_not_found", http.StatusNotFound}
-	LabAway          = Code{"lab_unavailable", http.StatusServiceUnavailable}
 	ClientClosed     = Code{"client_closed_request", 499} // for the log: the client does not read it
 )
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore/settings"
 	"github.com/cutroom/cutroom/shared/engine/workers"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
@@ -22,6 +23,24 @@ type Settings struct {
 	Floor    int           // the fewest workers, at least 1: see decision 0033
 	Ceiling  int           // the most workers
 	CoolDown time.Duration // how long a number of workers stays wanted after it was
+}
+
+// maxFleet bounds the number of workers.
+const maxFleet = 1000
+
+// Read reads WEBROLE_SCALE_*.
+func Read(env *settings.Reader) Settings {
+	s := Settings{
+		Begin:    env.Duration("WEBROLE_SCALE_BEGIN", 10*time.Second, time.Second, 0),
+		Bulk:     env.Duration("WEBROLE_SCALE_BULK", 30*time.Minute, time.Second, 0),
+		Floor:    env.Int("WEBROLE_SCALE_FLOOR", 1, 1, maxFleet),
+		Ceiling:  env.Int("WEBROLE_SCALE_CEILING", 10, 1, maxFleet),
+		CoolDown: env.Duration("WEBROLE_SCALE_COOL_DOWN", 5*time.Minute, 0, 24*time.Hour),
+	}
+	if s.Ceiling < s.Floor {
+		env.Bad("WEBROLE_SCALE_CEILING", fmt.Errorf("%d is less than WEBROLE_SCALE_FLOOR, %d", s.Ceiling, s.Floor))
+	}
+	return s
 }
 
 // work is for how many seconds one slot would be busy with the queue. An item that is hidden

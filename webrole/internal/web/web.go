@@ -9,15 +9,21 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"log/slog"
 	"maps"
 	"strings"
 	"sync"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/engine"
+	"github.com/cutroom/cutroom/shared/engine/workers"
 	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
@@ -37,7 +43,38 @@ type Feature struct {
 	Problems []problem.Answer                // to its errors
 	Check    func(video.Video) error         // refuses what a user says of a video
 	Links    func(video.Video, *api.Links)   // fills in where its things of a video are
+	Pages    func(Pages)                     // on the public listener: its pages, and what stays off the admin listener
+	Shows    map[string]any                  // what the templates of pages know of it
+	Metrics  func(prometheus.Registerer)
+	SignIn   func(next access.Authenticator) access.People // on the public listener
+	Close    func()                                        // ends streams, which have no end of their own
 }
+
+// Optional is a feature with settings, which it reads before anything is opened.
+type Optional struct {
+	Settings slog.Attr // in force, without secrets, for the log
+	New      func(Parts) Feature
+}
+
+// Parts are what such a feature is made of.
+type Parts struct {
+	Account *azstore.Account
+	Queues  *azq.Client
+	Workers *workers.Register
+	Videos  *videostore.Store
+
+	Local, Token, Ops bool // of the public listener: on loopback only, for who has a token, with operations
+}
+
+// Pages are where a feature has its own.
+type Pages interface {
+	gin.IRouter
+	// Show adds a page, of what read returns.
+	Show(path, template string, read func(*gin.Context) (any, error), before ...gin.HandlerFunc)
+}
+
+// Nothing is read for a page without data.
+func Nothing(*gin.Context) (any, error) { return nil, nil }
 
 // ErrorHandler answers for a parameter that the generated code cannot read.
 type ErrorHandler = func(*gin.Context, error, int)
@@ -54,6 +91,9 @@ func Sum(features []Feature) (rules access.Rules, answers []problem.Answer) {
 
 // Mount adds the routes of a feature that included selects.
 func Mount(r gin.IRouter, f Feature, included func(path string) bool) {
+	if f.Routes == nil {
+		return
+	}
 	all := gin.New()
 	f.Routes(all, func(c *gin.Context, err error, _ int) {
 		if !problem.Known(c, err) {

@@ -1,4 +1,5 @@
-package access
+// Package signin lets people sign in at an OpenID Connect issuer.
+package signin
 
 import (
 	"cmp"
@@ -21,12 +22,13 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/cutroom/cutroom/shared/apikeys"
+	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 	"github.com/cutroom/cutroom/webrole/internal/recent"
 )
 
 const (
-	SignInPath   = "/auth/signin"
+	beginPath    = "/auth/signin"
 	callbackPath = "/auth/callback"
 	signOutPath  = "/auth/signout"
 )
@@ -42,6 +44,8 @@ const (
 	sessionLife = 12 * time.Hour
 	signInLife  = 10 * time.Minute // from the redirect to the way back
 	issuerTime  = 5 * time.Second  // for one request to the issuer
+	outcomeLife = 5 * time.Second  // how long a session works that was signed out of elsewhere
+	maxSessions = 4096             // that are remembered
 	maxNext     = 1024             // characters; cookies are short
 )
 
@@ -49,23 +53,28 @@ const (
 // anyone can read (the public key) signs nothing.
 var algorithms = []string{oidc.RS256, oidc.ES256, oidc.PS256, oidc.EdDSA}
 
+var issuerAway = problem.Code{Name: "issuer_unavailable", Status: http.StatusServiceUnavailable}
+
+// roles are those of access, in order.
+var roles = []access.Role{access.Viewer, access.Uploader, access.Operator}
+
 // OIDC says where people sign in. The zero value has no sign-in.
 type OIDC struct {
 	Issuer       string
 	ClientID     string
-	ClientSecret string   // empty: a public client, which PKCE protects
-	URL          string   // where browsers see us, such as https://video.example.org
-	Role         Role     // of users to whom the issuer gives none of ours
-	RoleClaim    string   // name of the claim that has roles, a text or a list
-	Keys         []string // the first signs cookies, all are taken: keys rotate
+	ClientSecret string      // empty: a public client, which PKCE protects
+	URL          string      // where browsers see us, such as https://video.example.org
+	Role         access.Role // of users to whom the issuer gives none of ours
+	RoleClaim    string      // name of the claim that has roles, a text or a list
+	Keys         []string    // the first signs cookies, all are taken: keys rotate
 }
 
 // SignIn lets people sign in at an OpenID Connect issuer, with PKCE, state and nonce,
 // and knows them by a signed cookie afterwards, until they sign out. Requests with other
-// credentials, or none, go to the next Authenticator.
+// credentials, or none, go to the next access.Authenticator.
 type SignIn struct {
 	config OIDC
-	next   Authenticator
+	next   access.Authenticator
 	ended  *apikeys.Store
 	over   *recent.Cache[string, bool]     // whether a session was signed out of
 	codecs map[string][]securecookie.Codec // by cookie
@@ -73,10 +82,10 @@ type SignIn struct {
 	issuer *recent.Cache[string, *oidc.Provider] // what it can do, which it is asked once
 }
 
-// NewSignIn returns the sign-in of a configuration that is complete.
-func NewSignIn(config OIDC, ended *apikeys.Store, next Authenticator) *SignIn {
+// newSignIn returns the sign-in of a configuration that is complete.
+func newSignIn(config OIDC, ended *apikeys.Store) *SignIn {
 	s := &SignIn{
-		config: config, next: next, ended: ended, over: recent.New(maxKnown, ended.SignedOut),
+		config: config, ended: ended, over: recent.New(maxSessions, ended.SignedOut),
 		client: &http.Client{Timeout: issuerTime}, codecs: map[string][]securecookie.Codec{},
 	}
 	s.issuer = recent.New(1, func(ctx context.Context, issuer string) (*oidc.Provider, error) {
@@ -95,30 +104,39 @@ func NewSignIn(config OIDC, ended *apikeys.Store, next Authenticator) *SignIn {
 }
 
 type session struct {
-	ID    string `json:"i"`
-	Owner string `json:"o"`
-	Role  Role   `json:"r"`
+	ID    string      `json:"i"`
+	Owner string      `json:"o"`
+	Role  access.Role `json:"r"`
 }
 
-// Authenticate implements Authenticator.
-func (s *SignIn) Authenticate(r *http.Request) (Identity, error) {
+// before asks next who sends a request that has no session.
+func (s *SignIn) before(next access.Authenticator) access.People {
+	s.next = next
+	return s
+}
+
+// SignInPath implements access.People.
+func (*SignIn) SignInPath() string { return beginPath }
+
+// Authenticate implements access.Authenticator.
+func (s *SignIn) Authenticate(r *http.Request) (access.Identity, error) {
 	if r.Header.Get("Authorization") == "" {
 		var known session
 		if s.read(r, sessionCookie, &known) {
 			if err := s.stillOpen(r.Context(), known.ID); err != nil {
-				return Identity{}, err
+				return access.Identity{}, err
 			}
-			return Identity{Owner: known.Owner, Role: known.Role, SignedIn: true}, nil
+			return access.Identity{Owner: known.Owner, Role: known.Role, SignedIn: true}, nil
 		}
 	}
 	return s.next.Authenticate(r)
 }
 
-// stillOpen returns ErrUnknown keyLife at most after a session was signed out of.
+// stillOpen returns access.ErrUnknown outcomeLife at most after a session was signed out of.
 func (s *SignIn) stillOpen(ctx context.Context, id string) error {
-	over, err := s.over.Get(ctx, id, func(_ bool, age time.Duration) bool { return age < keyLife })
+	over, err := s.over.Get(ctx, id, func(_ bool, age time.Duration) bool { return age < outcomeLife })
 	if over {
-		return ErrUnknown
+		return access.ErrUnknown
 	}
 	return err
 }
@@ -137,8 +155,8 @@ func (s *SignIn) signOut(c *gin.Context) error {
 	return nil
 }
 
-// Register adds the routes of the sign-in.
-func (s *SignIn) Register(r gin.IRoutes) {
+// register adds the routes of the sign-in.
+func (s *SignIn) register(r gin.IRoutes) {
 	handle := func(do func(*gin.Context) error) gin.HandlerFunc {
 		return func(c *gin.Context) {
 			c.Header("Cache-Control", "no-store")
@@ -147,7 +165,7 @@ func (s *SignIn) Register(r gin.IRoutes) {
 			}
 		}
 	}
-	r.GET(SignInPath, handle(s.begin))
+	r.GET(beginPath, handle(s.begin))
 	r.GET(callbackPath, handle(s.end))
 	r.POST(signOutPath, handle(s.signOut))
 }
@@ -255,14 +273,14 @@ func ownerOf(subject string) string {
 }
 
 // role is the highest of our roles in a claim.
-func (s *SignIn) role(claim any) Role {
+func (s *SignIn) role(claim any) access.Role {
 	found := s.config.Role
 	values, isList := claim.([]any)
 	if !isList {
 		values = []any{claim}
 	}
-	for _, role := range []Role{Viewer, Uploader, Operator} {
-		if slices.Contains(values, any(string(role))) && ranks[role] > ranks[found] {
+	for i, role := range roles {
+		if slices.Contains(values, any(string(role))) && i > slices.Index(roles, found) {
 			found = role
 		}
 	}
@@ -274,7 +292,7 @@ func (s *SignIn) role(claim any) Role {
 func (s *SignIn) flow(ctx context.Context) (oauth2.Config, *oidc.Provider, error) {
 	provider, err := s.issuer.Get(ctx, s.config.Issuer, func(*oidc.Provider, time.Duration) bool { return true })
 	if err != nil {
-		return oauth2.Config{}, nil, problem.New(problem.IssuerAway, "The place where people sign in does not answer. Try again soon.").Because(err)
+		return oauth2.Config{}, nil, problem.New(issuerAway, "The place where people sign in does not answer. Try again soon.").Because(err)
 	}
 	return oauth2.Config{
 		ClientID: s.config.ClientID, ClientSecret: s.config.ClientSecret, Endpoint: provider.Endpoint(),
