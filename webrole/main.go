@@ -10,7 +10,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
 
 	"github.com/cutroom/cutroom/shared/apikeys"
 	"github.com/cutroom/cutroom/shared/audit"
@@ -35,6 +34,7 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/feature/journey"
 	"github.com/cutroom/cutroom/webrole/internal/feature/keys"
 	"github.com/cutroom/cutroom/webrole/internal/feature/lab"
+	"github.com/cutroom/cutroom/webrole/internal/feature/learn"
 	"github.com/cutroom/cutroom/webrole/internal/feature/races"
 	"github.com/cutroom/cutroom/webrole/internal/feature/search"
 	"github.com/cutroom/cutroom/webrole/internal/feature/seek"
@@ -55,7 +55,11 @@ var optional = []func(*settings.Reader) web.Optional{
 	signin.Read,
 }
 
-func main() { process.Main("webrole", "WEBROLE_ADMIN_ADDR", defaultAdminAddr, run) }
+func main() {
+	run := run
+	run = tracing.Traced("webrole", "", run)
+	process.Main("webrole", "WEBROLE_ADMIN_ADDR", defaultAdminAddr, run)
+}
 
 // run is main without the process: it serves until ctx ends, then lets requests
 // under way finish and returns.
@@ -65,12 +69,6 @@ func run(ctx context.Context, getenv func(string) string) error {
 		return fmt.Errorf("configuration: %w", err)
 	}
 	slog.InfoContext(ctx, "configuration", "config", cfg)
-	host, _ := os.Hostname() // empty is as good a name as any
-	stopTracing, err := tracing.Start(ctx, "webrole", fmt.Sprintf("%s-%d", host, os.Getpid()))
-	if err != nil {
-		return err
-	}
-	defer stopTracing()
 	role, err := open(ctx, cfg)
 	if err != nil {
 		return err
@@ -114,12 +112,13 @@ func open(ctx context.Context, cfg config) (*role, error) {
 		finishclips.New(account, core),
 		keys.New(account),
 		trail.New(account),
+		learn.New(cfg.WebDir, cfg.Prices),
 	}
 	parts := web.Parts{Account: account, Queues: queues, Workers: register, Videos: videos, Local: cfg.local(), Token: cfg.Token != "", Ops: cfg.PublicOps}
 	for _, f := range cfg.optional {
 		core.Features = append(core.Features, f.New(parts))
 	}
-	pages, err := page.New(page.Options{Dir: cfg.WebDir, Ops: cfg.PublicOps, Open: cfg.Token == "", Prices: cfg.Prices})
+	pages, err := page.New(page.Options{Dir: cfg.WebDir, Ops: cfg.PublicOps, Open: cfg.Token == ""}, core.Features)
 	if err != nil {
 		return nil, err
 	}
@@ -130,14 +129,19 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	if cfg.Token != "" {
 		r.programs = access.NewCredentials(cfg.Token, keyring, cfg.Anonymous)
 	}
+	r.hook()
+	return r, r.listen(ctx)
+}
+
+// hook has features measured, and people sign in by them.
+func (r *role) hook() {
 	r.everyone = r.programs
-	for _, f := range core.Features {
+	for _, f := range r.features {
 		if f.Metrics != nil {
-			f.Metrics(measured.registry)
+			f.Metrics(r.measured.registry)
 		}
 		if f.SignIn != nil {
 			r.everyone = f.SignIn(r.programs)
 		}
 	}
-	return r, r.listen(ctx)
 }

@@ -131,7 +131,7 @@ func (r *role) serve(ctx context.Context) error {
 // publicRoutes is pages, API and playback, operations where they are wanted here.
 func (r *role) publicRoutes(blobOrigin string) *gin.Engine {
 	e := r.newEngine(blobOrigin, allowedHosts(r.cfg.Addr, r.cfg.Hosts), r.everyone, r.cfg.OpsFrom)
-	r.pages.Register(e, r.features)
+	r.pages.Register(e)
 	r.playback.Register(e)
 	r.mount(e, func(path string) bool { return r.cfg.PublicOps || !web.IsOps(path) })
 	return e

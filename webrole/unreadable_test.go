@@ -330,7 +330,7 @@ func (l *library) firstEvent() (items []string, _ error) {
 		if !found {
 			continue
 		}
-		var event api.BoardEvent
+		var event struct{ Workers, Poison []struct{ Name, ID string } }
 		if err := json.Unmarshal([]byte(data), &event); err != nil {
 			return nil, err
 		}

@@ -44,7 +44,11 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/step"
 )
 
-func main() { process.Main("workerrole", "WORKERROLE_ADMIN_ADDR", defaultAdminAddr, run) }
+func main() {
+	run := run
+	run = tracing.Traced("workerrole", "WORKERROLE_NAME", run)
+	process.Main("workerrole", "WORKERROLE_ADMIN_ADDR", defaultAdminAddr, run)
+}
 
 // run works until ctx ends, then releases its messages and returns.
 func run(ctx context.Context, getenv func(string) string) error {
@@ -58,12 +62,6 @@ func run(ctx context.Context, getenv func(string) string) error {
 func runWith(ctx context.Context, cfg config) error {
 	log := slog.Default().With("worker", cfg.Name)
 	log.Info("configuration", "config", cfg)
-	stopTracing, err := tracing.Start(ctx, "workerrole", cfg.Name)
-	if err != nil {
-		return err
-	}
-	defer stopTracing()
-
 	measured := newMetrics(cfg.Queues)
 	measured.storage.Configure(&cfg.Storage)
 	account, err := azstore.Open(cfg.Storage)

@@ -20,6 +20,7 @@ type feature struct {
 // features are those that `make fork WITHOUT=…` knows. So far they are the parts of the web
 // role: what the worker role and shared have of them stays, and so do pages and documents.
 var features = []feature{
+	{name: "board", needs: []string{"scaling"}, files: []string{"webrole/internal/board", "webrole/board_test.go", "webrole/scale_test.go"}},
 	{name: "captions", files: []string{"webrole/internal/feature/captions", "webrole/captions_test.go"}},
 	{name: "clips", files: []string{"webrole/internal/feature/clips", "webrole/clips_test.go"}},
 	{name: "early", files: []string{
@@ -28,6 +29,15 @@ var features = []feature{
 	{name: "finishclips", needs: []string{"clips", "registrations"}, files: []string{"webrole/internal/feature/finishclips"}},
 	{name: "journey", files: []string{"webrole/internal/feature/journey", "webrole/journey_test.go"}},
 	{name: "keys", files: []string{"webrole/internal/feature/keys"}},
+	{name: "lab", files: []string{
+		"webrole/internal/feature/lab", "webrole/lab_test.go", "e2e/lab", "e2e/cmd/*/lab*.go", "e2e/bench/burst*.go", "e2e/cmd/burst",
+		"e2e/browser/lab_test.go", "e2e/browser/scene_test.go",
+	}},
+	{name: "learn", needs: []string{"scaling", "scenes"}, files: []string{ // a calculator has its rule
+		"webrole/internal/feature/learn", "webrole/internal/handbook", "webrole/internal/calculator", "webrole/path_test.go",
+		"webrole/web/templates/learn.html", "webrole/web/templates/stop.html", "webrole/web/templates/scene.html",
+		"webrole/web/templates/pattern.html", "webrole/web/templates/calculators.html",
+	}},
 	{name: "previews", files: []string{
 		"shared/previews", "workerrole/internal/feature/preview", "workerrole/internal/media/preview*.go", "webrole/preview_test.go",
 		"webrole/internal/playback/preview_test.go", "e2e/crash/preview_test.go",
@@ -35,8 +45,16 @@ var features = []feature{
 	{name: "registrations", files: []string{
 		"webrole/internal/feature/races", "webrole/internal/startlist", "webrole/registrations_test.go", "webrole/features_test.go",
 	}},
+	{name: "scaling", files: []string{"webrole/internal/scaling"}},
+	{name: "scenes", files: []string{
+		"shared/scene", "e2e/scenes", "e2e/cmd/scene", "e2e/lab/scenes*.go", "e2e/browser/scene_test.go",
+	}},
 	{name: "search", files: []string{"webrole/internal/feature/search", "webrole/search_test.go"}},
 	{name: "seek", files: []string{"webrole/internal/feature/seek", "webrole/seek_test.go"}},
+	{name: "signin", needs: []string{"keys"}, files: []string{ // whose table has the sessions
+		"webrole/internal/feature/signin", "webrole/signin_test.go", "webrole/path_test.go",
+	}},
+	{name: "tracing", files: []string{"shared/tracing", "e2e/tracing"}},
 	{name: "trail", files: []string{"webrole/internal/feature/trail", "webrole/audit_test.go"}},
 	{name: "viewcount", files: []string{"webrole/internal/feature/viewcount", "webrole/views_test.go"}},
 }

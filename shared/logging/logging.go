@@ -1,5 +1,5 @@
 // Package logging makes the logger of a role: text for people, or JSON for whatever
-// collects logs. Keys and tokens do not get into it, ids of traces do.
+// collects logs. Keys and tokens do not get into it.
 package logging
 
 import (
@@ -9,7 +9,6 @@ import (
 	"log/slog"
 
 	"github.com/cutroom/cutroom/shared/azstore"
-	"github.com/cutroom/cutroom/shared/tracing"
 )
 
 // New returns a logger that writes to w as CUTROOM_LOG_FORMAT (text or json) and
@@ -32,5 +31,5 @@ func New(w io.Writer, getenv func(string) string) (log *slog.Logger, err error) 
 	default:
 		err = errors.Join(err, fmt.Errorf("CUTROOM_LOG_FORMAT: %q is not text or json", format))
 	}
-	return slog.New(tracing.Logs(handler)), err
+	return slog.New(handler), err
 }

@@ -3,6 +3,7 @@
 package tracing
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -21,10 +22,25 @@ import (
 
 const stopWithin = 3 * time.Second
 
-// Start makes the process send its spans as service and instance. Call stop when the
+// Traced returns run with its spans sent and their ids in the log. nameVariable has the name of
+// the process; else it is that of the host, with its pid.
+func Traced(role, nameVariable string, run func(context.Context, func(string) string) error) func(context.Context, func(string) string) error {
+	return func(ctx context.Context, getenv func(string) string) error {
+		host, _ := os.Hostname() // empty is as good a name as any
+		stop, err := start(ctx, role, cmp.Or(getenv(nameVariable), fmt.Sprintf("%s-%d", host, os.Getpid())))
+		if err != nil {
+			return err
+		}
+		defer stop()
+		slog.SetDefault(slog.New(Logs(slog.Default().Handler())))
+		return run(ctx, getenv)
+	}
+}
+
+// start makes the process send its spans as service and instance. Call stop when the
 // work has ended: it sends the remaining spans. A collector that is away delays nothing, and
 // its spans are dropped.
-func Start(ctx context.Context, service, instance string) (stop func(), _ error) {
+func start(ctx context.Context, service, instance string) (stop func(), _ error) {
 	if os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
 		return func() {}, nil
 	}

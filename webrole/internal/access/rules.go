@@ -18,20 +18,14 @@ var Core = Rules{
 	"GET /livez":  Anyone,
 	"GET /readyz": Anyone,
 
-	"GET /":                  Look,
-	"GET /mine":              Look, // whose they are the list of the API knows
-	"GET /upload":            Look,
-	"GET /race":              Look,
-	"GET /learn":             Look,
-	"GET /patterns/:page":    Look,
-	"GET /learn/:scene":      Look,
-	"GET /learn/calculators": Look,
-	"GET /learn/path/:stop":  Look,
-	"POST /learn/path/:stop": Look, // changes a cookie of the sender
-	"GET /watch/:id":         Look, // a page without data; what it shows it asks the API for
-	"GET /embed/:id":         Look,
-	"GET /static/*file":      Look,
-	"HEAD /static/*file":     Look,
+	"GET /":              Look,
+	"GET /mine":          Look, // whose they are the list of the API knows
+	"GET /upload":        Look,
+	"GET /race":          Look,
+	"GET /watch/:id":     Look, // a page without data; what it shows it asks the API for
+	"GET /embed/:id":     Look,
+	"GET /static/*file":  Look,
+	"HEAD /static/*file": Look,
 
 	"GET /v/:id/*path":  See,
 	"HEAD /v/:id/*path": See,

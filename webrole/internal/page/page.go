@@ -19,7 +19,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -27,13 +26,9 @@ import (
 
 	"github.com/cutroom/cutroom/docs"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/price"
-	"github.com/cutroom/cutroom/shared/scene"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
-	"github.com/cutroom/cutroom/webrole/internal/calculator"
-	"github.com/cutroom/cutroom/webrole/internal/handbook"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 	"github.com/cutroom/cutroom/webrole/internal/web"
 	sources "github.com/cutroom/cutroom/webrole/web"
@@ -43,10 +38,9 @@ import (
 type Options struct {
 	// Dir has the pages' sources, and docs beside it, which are read again for every request
 	// so that they can be edited while the role runs; empty: the embedded ones.
-	Dir    string
-	Ops    bool // operations are here, and the board has something to show
-	Open   bool // no sign-in
-	Prices price.Table
+	Dir  string
+	Ops  bool // operations are here, and the board has something to show
+	Open bool // no sign-in
 }
 
 // Pages is safe for concurrent use.
@@ -56,17 +50,18 @@ type Pages struct {
 	docs  fs.FS
 	pages map[string]*template.Template
 
-	shows    map[string]any                     // by features
-	handbook func() (*handbook.Handbook, error) // rendered at the first call, or at each with Dir
+	features []web.Feature
+	shows    map[string]any // by features
 }
 
-// New reads the pages.
-func New(o Options) (*Pages, error) {
-	p := &Pages{Options: o, files: sources.Files, docs: docs.Files, pages: map[string]*template.Template{}, shows: map[string]any{}}
-	read := func() (*handbook.Handbook, error) { return handbook.Read(p.docs, p.files) }
-	p.handbook = sync.OnceValues(read)
+// New reads the pages, and has those of features.
+func New(o Options, features []web.Feature) (*Pages, error) {
+	p := &Pages{Options: o, files: sources.Files, docs: docs.Files, pages: map[string]*template.Template{}, features: features, shows: map[string]any{}}
 	if o.Dir != "" {
-		p.files, p.docs, p.handbook = os.DirFS(o.Dir), os.DirFS(filepath.Join(o.Dir, "../../docs")), read
+		p.files, p.docs = os.DirFS(o.Dir), os.DirFS(filepath.Join(o.Dir, "../../docs"))
+	}
+	for _, f := range features {
+		maps.Copy(p.shows, f.Shows)
 	}
 	files, err := fs.Glob(p.files, "templates/*.html")
 	for _, file := range files {
@@ -79,8 +74,9 @@ func New(o Options) (*Pages, error) {
 }
 
 func (p *Pages) parse(name string) (*template.Template, error) {
-	functions := template.FuncMap{
-		"scenes": scene.All, "scenesOf": scene.ScenesOf, "patternOf": patternOf, "nextScene": nextScene, "media": media,
+	functions := template.FuncMap{"media": media}
+	for _, f := range p.features {
+		maps.Copy(functions, f.Functions)
 	}
 	t, err := template.New(name).Funcs(functions).ParseFS(p.files, "templates/layout.html", "templates/lab.html", "templates/racefields.html", "templates/"+name+".html")
 	if err != nil {
@@ -101,10 +97,9 @@ func (s shower) Show(path, template string, read func(*gin.Context) (any, error)
 }
 
 // Register adds the pages' routes, and those of features.
-func (p *Pages) Register(r gin.IRouter, features []web.Feature) {
+func (p *Pages) Register(r gin.IRouter) {
 	all := shower{r, p}
-	for _, f := range features {
-		maps.Copy(p.shows, f.Shows)
+	for _, f := range p.features {
 		if f.Pages != nil {
 			f.Pages(all)
 		}
@@ -115,15 +110,6 @@ func (p *Pages) Register(r gin.IRouter, features []web.Feature) {
 	show("/mine", "mine", nothing)
 	show("/upload", "upload", nothing)
 	show("/race", "race", nothing)
-	readPath := func(c *gin.Context) (any, error) { return p.readPath(c) }
-	show("/learn", "learn", readPath)
-	show("/learn/path/:stop", "stop", readPath)
-	r.POST("/learn/path/:stop", p.answer)
-	show("/learn/calculators", "calculators", func(c *gin.Context) (any, error) {
-		return calculator.All(c.Request.URL.Query(), p.Prices)
-	})
-	show("/learn/:scene", "scene", readScene)
-	show("/patterns/:page", "pattern", p.readPattern)
 	show("/watch/:id", "watch", checkID)
 	show("/embed/:id", "embed", checkID, framed)
 	static := gin.WrapH(gzhttp.GzipHandler(http.HandlerFunc(p.static)))
@@ -134,15 +120,6 @@ func (p *Pages) Register(r gin.IRouter, features []web.Feature) {
 func checkID(c *gin.Context) (any, error) {
 	_, err := engine.ParseID(c.Param("id"))
 	return nil, err
-}
-
-// readScene returns what is said about a scene, which its page plays where there is a lab.
-func readScene(c *gin.Context) (any, error) {
-	sc, found := scene.Find(c.Param("scene"))
-	if !found {
-		return nil, problem.New(problem.NotFound, "There is no scene of this name.")
-	}
-	return sc, nil
 }
 
 // framed lets other sites show a page in a frame. It has nothing to click on that
@@ -254,37 +231,4 @@ func media() (map[string]any, error) {
 	return map[string]any{
 		"Accept": strings.Join(accept, ","), "Containers": video.ContainerNames(), "Kinds": string(kinds), "Head": video.HeadBytes,
 	}, nil
-}
-
-type patternPage struct {
-	*handbook.Pattern
-	Before, Next *handbook.Pattern // in the list; nil at its ends
-	Scenes       []scene.Scene     // that show it
-}
-
-// patternOf is the address of the pattern's page that belongs to a scene.
-func patternOf(s scene.Scene) string { return "/" + strings.TrimSuffix(s.Page, ".md") }
-
-// nextScene is the scene that is best watched after s: nil after the last.
-func nextScene(s scene.Scene) *scene.Scene {
-	all := scene.All()
-	i := 1 + slices.IndexFunc(all, func(one scene.Scene) bool { return one.Name == s.Name })
-	if i == len(all) {
-		return nil
-	}
-	return &all[i]
-}
-
-func (p *Pages) readPattern(c *gin.Context) (any, error) {
-	h, err := p.handbook()
-	if err != nil {
-		return nil, err
-	}
-	one := patternPage{}
-	one.Before, one.Pattern, one.Next = h.Find(c.Param("page"))
-	if one.Pattern == nil {
-		return nil, problem.New(problem.NotFound, "There is no pattern of this name.")
-	}
-	one.Scenes = slices.DeleteFunc(scene.All(), func(s scene.Scene) bool { return patternOf(s) != "/patterns/"+one.Name })
-	return one, nil
 }

@@ -2,6 +2,7 @@ package page
 
 import (
 	"compress/gzip"
+	"html/template"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,19 +12,26 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/cutroom/cutroom/webrole/internal/problem"
+	"github.com/cutroom/cutroom/webrole/internal/web"
 )
+
+// teaching has the functions of the templates of a feature, which these tests do not look at.
+var teaching = web.Feature{Functions: template.FuncMap{
+	"scenes": func() []string { return nil }, "scenesOf": func(any) []string { return nil },
+	"patternOf": func(any) string { return "" }, "nextScene": func(any) any { return nil },
+}}
 
 // A browser gets scripts compressed and asks for them once; a client that does not know
 // gzip, or asks for a part, gets them as they are.
 func TestStaticFilesAreCompressed(t *testing.T) {
 	t.Parallel()
 	gin.SetMode(gin.TestMode)
-	pages, err := New(Options{})
+	pages, err := New(Options{}, []web.Feature{teaching})
 	if err != nil {
 		t.Fatal(err)
 	}
 	engine := gin.New()
-	pages.Register(engine, nil)
+	pages.Register(engine)
 	get := func(headers ...string) *httptest.ResponseRecorder {
 		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/static/vendor/hls.min.js", nil)
 		for i := 0; i < len(headers); i += 2 {
@@ -71,13 +79,13 @@ func TestStaticFilesAreCompressed(t *testing.T) {
 func TestPeopleGetPagesOfProblems(t *testing.T) {
 	t.Parallel()
 	gin.SetMode(gin.TestMode)
-	pages, err := New(Options{})
+	pages, err := New(Options{}, []web.Feature{teaching})
 	if err != nil {
 		t.Fatal(err)
 	}
 	engine := gin.New()
 	engine.Use(pages.ShowProblems)
-	pages.Register(engine, nil)
+	pages.Register(engine)
 	engine.NoRoute(func(c *gin.Context) {
 		problem.Write(c.Writer, c.Request, problem.New(problem.NotFound, "There is nothing at this address."))
 	})

@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"html/template"
 	"log/slog"
 	"maps"
 	"strings"
@@ -38,16 +39,17 @@ func PathOf(id engine.ID) string { return Base + "/videos/" + string(id) }
 // Feature is a part of the web role that comes off with its folder and its line in main.
 // Members may be missing.
 type Feature struct {
-	Routes   func(gin.IRouter, ErrorHandler) // registers the handlers of its operations below Base
-	Rules    access.Rules                    // of its routes
-	Problems []problem.Answer                // to its errors
-	Check    func(video.Video) error         // refuses what a user says of a video
-	Links    func(video.Video, *api.Links)   // fills in where its things of a video are
-	Pages    func(Pages)                     // on the public listener: its pages, and what stays off the admin listener
-	Shows    map[string]any                  // what the templates of pages know of it
-	Metrics  func(prometheus.Registerer)
-	SignIn   func(next access.Authenticator) access.People // on the public listener
-	Close    func()                                        // ends streams, which have no end of their own
+	Routes    func(gin.IRouter, ErrorHandler) // registers the handlers of its operations below Base
+	Rules     access.Rules                    // of its routes
+	Problems  []problem.Answer                // to its errors
+	Check     func(video.Video) error         // refuses what a user says of a video
+	Links     func(video.Video, *api.Links)   // fills in where its things of a video are
+	Pages     func(Pages)                     // on the public listener: its pages, and what stays off the admin listener
+	Shows     map[string]any                  // what the templates of pages know of it
+	Functions template.FuncMap                // of its templates
+	Metrics   func(prometheus.Registerer)
+	SignIn    func(next access.Authenticator) access.People // on the public listener
+	Close     func()                                        // ends streams, which have no end of their own
 }
 
 // Optional is a feature with settings, which it reads before anything is opened.

@@ -1,4 +1,4 @@
-package page
+package learn
 
 import (
 	"net/http"
@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/cutroom/cutroom/webrole/internal/page"
+	"github.com/cutroom/cutroom/webrole/internal/web"
 )
 
 var (
@@ -15,18 +18,21 @@ var (
 	anchor     = regexp.MustCompile(`id="([^"]+)"`)
 )
 
+// board is what our pages lead to, too.
+var board = web.Feature{Pages: func(r web.Pages) { r.Show("/board", "board", web.Nothing) }}
+
 // Every link of the map and of the patterns' pages leads to a page or a file that is
 // there, and to a place on it where it names one. Nothing is styled or scripted in the
 // markup, which the pages' policy forbids.
 func TestPagesOfPatternsHangTogether(t *testing.T) {
 	t.Parallel()
 	gin.SetMode(gin.TestMode)
-	pages, err := New(Options{})
+	pages, err := page.New(page.Options{}, []web.Feature{New("", nil), board})
 	if err != nil {
 		t.Fatal(err)
 	}
 	engine := gin.New()
-	pages.Register(engine, nil)
+	pages.Register(engine)
 	get := func(path string) (int, string) {
 		w := httptest.NewRecorder()
 		engine.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))

@@ -1,4 +1,4 @@
-package page
+package learn
 
 import (
 	"html"
@@ -11,8 +11,12 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/cutroom/cutroom/docs"
 	"github.com/cutroom/cutroom/shared/price"
+	"github.com/cutroom/cutroom/webrole/internal/handbook"
+	"github.com/cutroom/cutroom/webrole/internal/page"
 	"github.com/cutroom/cutroom/webrole/internal/web"
+	sources "github.com/cutroom/cutroom/webrole/web"
 )
 
 // learner asks for pages as a browser does that keeps its cookies.
@@ -21,20 +25,21 @@ type learner struct {
 	cookie *http.Cookie
 }
 
-func newLearner(t *testing.T, o Options, shows ...string) (*Pages, *learner) {
+func newLearner(t *testing.T, o page.Options, prices price.Table, shows ...string) *learner {
 	t.Helper()
 	gin.SetMode(gin.TestMode)
-	pages, err := New(o)
+	feature := New(o.Dir, prices)
+	feature.Shows = map[string]any{}
+	for _, name := range shows {
+		feature.Shows[name] = true
+	}
+	pages, err := page.New(o, []web.Feature{feature})
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := &learner{Engine: gin.New()}
-	feature := web.Feature{Shows: map[string]any{}}
-	for _, name := range shows {
-		feature.Shows[name] = true
-	}
-	pages.Register(l, []web.Feature{feature})
-	return pages, l
+	pages.Register(l)
+	return l
 }
 
 func (l *learner) ask(r *http.Request) *httptest.ResponseRecorder {
@@ -74,8 +79,8 @@ func (l *learner) answer(t *testing.T, path, given string) string {
 // Every right answer is accepted and ticked, and stays so; every wrong one is explained.
 func TestAnswersOfThePath(t *testing.T) {
 	t.Parallel()
-	pages, l := newLearner(t, Options{})
-	h, err := pages.handbook()
+	l := newLearner(t, page.Options{}, nil)
+	h, err := handbook.Read(docs.Files, sources.Files)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,17 +135,17 @@ func TestAnswersOfThePath(t *testing.T) {
 func TestStopsWithoutALab(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		options       Options
+		options       page.Options
 		shows         []string
 		missing, says string
 	}{
-		{Options{Dir: "../../web"}, nil, "no lab", "<code>make scene NAME=papers-scene</code>"}, // read anew for each request
-		{Options{}, nil, "no lab", "<code>make scene NAME=papers-scene</code>"},
-		{Options{Ops: true}, []string{"Plays"}, "no lab", "Operators can play"},
-		{Options{}, []string{"Plays", "Lab"}, "admin listener", "WEBROLE_PUBLIC_OPS"},
-		{Options{Ops: true}, []string{"Plays", "Lab"}, "", `href="/board#lab"`},
+		{page.Options{Dir: "../../../web"}, nil, "no lab", "<code>make scene NAME=papers-scene</code>"}, // read anew for each request
+		{page.Options{}, nil, "no lab", "<code>make scene NAME=papers-scene</code>"},
+		{page.Options{Ops: true}, []string{"Plays"}, "no lab", "Operators can play"},
+		{page.Options{}, []string{"Plays", "Lab"}, "admin listener", "WEBROLE_PUBLIC_OPS"},
+		{page.Options{Ops: true}, []string{"Plays", "Lab"}, "", `href="/board#lab"`},
 	} {
-		_, l := newLearner(t, c.options, c.shows...)
+		l := newLearner(t, c.options, nil, c.shows...)
 		page := l.get(t, "/learn/path/1")
 		if !strings.Contains(page, c.missing) || !strings.Contains(page, c.says) || strings.Contains(page, `class="missing"`) != (c.missing != "") {
 			t.Errorf("%+v: the stop does not say %q and %q", c.options, c.missing, c.says)
@@ -151,7 +156,7 @@ func TestStopsWithoutALab(t *testing.T) {
 // A calculator keeps what was typed, uses the prices of this stack, and says what is wrong.
 func TestCalculatorsInThePage(t *testing.T) {
 	t.Parallel()
-	_, l := newLearner(t, Options{Prices: price.Table{price.CPU: 3.6}})
+	l := newLearner(t, page.Options{}, price.Table{price.CPU: 3.6})
 	page := l.get(t, "/learn/calculators?items=24&cpu=100&looks=0")
 	// 24 a day are 730 in 730 hours, and 73,000 s at 0.001 USD.
 	if !strings.Contains(page, `name="items" type="number" value="24"`) || !strings.Contains(page, "<dt>processor</dt><dd>73.00 USD</dd>") {

@@ -1,4 +1,4 @@
-package page
+package learn
 
 import (
 	"maps"
@@ -26,8 +26,8 @@ type pathPage struct {
 }
 
 // readPath reads the path for /learn, or for the stop that an address names.
-func (p *Pages) readPath(c *gin.Context) (d pathPage, err error) {
-	if d.Handbook, err = p.handbook(); err != nil {
+func (l *learn) readPath(c *gin.Context) (d pathPage, err error) {
+	if d.Handbook, err = l.handbook(); err != nil {
 		return d, err
 	}
 	cookie, _ := c.Cookie(ticksCookie) // none: nothing was answered
@@ -49,8 +49,8 @@ func (p *Pages) readPath(c *gin.Context) (d pathPage, err error) {
 
 // answer ticks a stop off if the answer is right, and leads back to its page, which says why it
 // is or is not. Safe to repeat.
-func (p *Pages) answer(c *gin.Context) {
-	d, err := p.readPath(c)
+func (l *learn) answer(c *gin.Context) {
+	d, err := l.readPath(c)
 	if err != nil {
 		problem.Abort(c, err)
 		return
