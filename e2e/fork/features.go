@@ -47,7 +47,7 @@ var features = []feature{
 	}},
 	{name: "scaling", files: []string{"webrole/internal/scaling"}},
 	{name: "scenes", files: []string{
-		"shared/scene", "e2e/scenes", "e2e/cmd/scene", "e2e/lab/scenes*.go", "e2e/browser/scene_test.go",
+		"shared/scene", "e2e/scenes", "e2e/cmd/scene", "e2e/lab/scenes*.go", "e2e/browser/scene_test.go", "e2e/docsscenes_test.go",
 	}},
 	{name: "search", files: []string{"webrole/internal/feature/search", "webrole/search_test.go"}},
 	{name: "seek", files: []string{"webrole/internal/feature/seek", "webrole/seek_test.go"}},
