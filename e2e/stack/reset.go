@@ -24,9 +24,11 @@ const resetTimeout = 3 * time.Minute
 // lookPause is how long neither side of a reset looks at the file.
 const lookPause = 100 * time.Millisecond
 
+type starter = func(context.Context, Options) (*Stack, error)
+
 // Keep holds the stack that start made of o until ctx ends, and stops it. Meanwhile Reset of
 // its folder, which o names, starts it anew: empty, with the same programs on the same ports.
-func (s *Stack) Keep(ctx context.Context, o Options, start func(context.Context, Options) (*Stack, error)) error {
+func (s *Stack) Keep(ctx context.Context, o Options, start starter) error {
 	path := filepath.Join(s.dir, resetFile)
 	for {
 		select {
@@ -53,7 +55,7 @@ func (s *Stack) Keep(ctx context.Context, o Options, start func(context.Context,
 
 // again stops the stack, removes what it has stored, and starts its successor, which takes
 // over the lock of the folder.
-func (s *Stack) again(ctx context.Context, o Options, start func(context.Context, Options) (*Stack, error)) (*Stack, error) {
+func (s *Stack) again(ctx context.Context, o Options, start starter) (*Stack, error) {
 	s.mu.Lock()
 	o.lock, s.lock = s.lock, nil
 	s.mu.Unlock()

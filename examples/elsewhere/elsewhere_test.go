@@ -38,7 +38,8 @@ func TestRenewing(t *testing.T) {
 	if !errors.Is(err, lost) {
 		t.Errorf("the lease is lost: %v", err)
 	}
-	if err := renewing(t.Context(), time.Minute, renew, func(context.Context) error { return errBroken }); !errors.Is(err, errBroken) {
+	broken := func(context.Context) error { return errBroken }
+	if err := renewing(t.Context(), time.Minute, renew, broken); !errors.Is(err, errBroken) {
 		t.Errorf("work that fails: %v", err)
 	}
 }

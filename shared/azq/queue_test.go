@@ -122,6 +122,23 @@ func TestBinaryPayloadsSurvive(t *testing.T) {
 	if n := length(t, q); n != 0 {
 		t.Errorf("%d messages are left", n)
 	}
+	encodesOthers(t)
+}
+
+// encodesOthers encodes what stays plain JSON, because it came so, and what only base64 makes too
+// large.
+func encodesOthers(t *testing.T) {
+	t.Helper()
+	plain, err := azq.DecodeItem(`{"specversion":"1.0","type":"azq.work.x.v1","id":"a","source":"/a","data":{}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := plain.Encode(); err != nil || !strings.HasPrefix(text, "{") {
+		t.Errorf("an item that came as plain JSON becomes %q, %v", text, err)
+	}
+	if text, err := itemWith(t, "x", strings.Repeat("a", 50<<10)).Encode(); !errors.Is(err, azq.ErrTooLarge) {
+		t.Errorf("50 KiB become a message of %d bytes, %v", len(text), err)
+	}
 }
 
 // Q9: data too large for a message travels as a claim check.

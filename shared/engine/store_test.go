@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cutroom/cutroom/shared/azstore"
@@ -47,6 +49,50 @@ func TestPromiseSurvivesBrokenQueue(t *testing.T) {
 	if diff := cmp.Diff([]string{"rest: split", "rest: list"}, out.take()); diff != "" {
 		t.Errorf("sent (-want +got):\n%s", diff)
 	}
+	for writes := 0; diesAfter(t, writes); writes++ {
+	}
+}
+
+// diesAfter ends an upload in a process that dies after so many writes, and looks: there is a
+// promise exactly if there is the state. It reports whether the process died.
+func diesAfter(t *testing.T, writes int) bool {
+	t.Helper()
+	prefix, die := azuritetest.Prefix(), inject.DiesAt(writes, inject.Reset)
+	var dead atomic.Bool
+	open := func(transport policy.Transporter) *enginetest.Store {
+		a := azuritetest.AccountWith(t, func(c *azstore.Config) {
+			c.Prefix, c.Transport, c.Retry = prefix, transport, azstore.Retry{Strategy: azstore.NoRetry}
+		})
+		if err := a.Ensure(t.Context(), azstore.Names{Tables: enginetest.SumNames.Tables}); err != nil {
+			t.Fatal(err)
+		}
+		return newStore(a, &outgoing{broken: errors.New("queue is away")})
+	}
+	living, v := open(nil), awaiting()
+	if _, err := living.Create(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	dying := open(&inject.Transport{Choose: func(r *http.Request) inject.Fault {
+		row := r.Method != http.MethodGet && strings.Contains(r.URL.Path, declared.Table)
+		if !row && !strings.HasSuffix(r.URL.Path, "$batch") {
+			return inject.None
+		}
+		fault := die(r)
+		dead.Store(dead.Load() || fault != inject.None)
+		return fault
+	}})
+	if _, err := dying.Uploaded(t.Context(), v.ID, epoch, "etag"); err == nil {
+		t.Fatal("uploaded, and the queue is away")
+	}
+	view, err := living.View(t.Context(), v.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if uploaded := view.Subject.State == engine.Uploaded; uploaded != view.Unsent {
+		t.Errorf("after %d writes state %s, promised %t: state and promise must be written together",
+			writes, view.Subject.State, view.Unsent)
+	}
+	return dead.Load()
 }
 
 // A commit writes its promises with its row: a worker that dies then leaves both.
@@ -275,7 +321,7 @@ func TestCommitsPromiseTheNextRuns(t *testing.T) {
 			out.take()
 			planned(t, s, id, p)
 			open := len(out.take()) - 1 // the step on change
-			if open >= pairs || open < 4 {
+			if open > engine.Window || open < 4 {
 				t.Fatalf("%d of %d pairs are in the queues after the fan-out", open, pairs)
 			}
 			var mu sync.Mutex

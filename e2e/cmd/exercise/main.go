@@ -43,8 +43,9 @@ type desk struct {
 
 // progress is how far a learner is with one exercise.
 type progress struct {
-	Hints int  // shown
-	Green bool // at the latest check
+	Hints  int  // shown before it was solved
+	Green  bool // at the latest check
+	Solved bool // once green
 }
 
 func (d desk) run(ctx context.Context, n string, check bool) error {
@@ -147,16 +148,19 @@ func (d desk) check(ctx context.Context, e mutations.Exercise, p progress) error
 	if err != nil {
 		return err
 	}
-	p.Green = green
+	p.Green, p.Solved = green, p.Solved || green
 	if green {
 		fmt.Fprintf(d.out, "Exercise %d is green, with %d hints. Yours is `git diff` in the clone, ours is\n\n%s",
 			e.Number, p.Hints, e.Diff())
 		return d.keep(e, p)
 	}
 	fmt.Fprintf(d.out, "Exercise %d is red:\n\n%s\n", e.Number, failure(said))
-	if p.Hints == len(e.Hints) {
+	switch {
+	case p.Solved:
+		fmt.Fprintln(d.out, "It was green before: this uses no hint.")
+	case p.Hints == len(e.Hints):
 		fmt.Fprintf(d.out, "No hint is left. This is one solution:\n\n%s", e.Diff())
-	} else {
+	default:
 		fmt.Fprintf(d.out, "Hint %d of %d:\n\n%s\n", p.Hints+1, len(e.Hints), wrap(e.Hints[p.Hints]))
 		p.Hints++
 	}

@@ -87,6 +87,62 @@ func TestOneExercise(t *testing.T) {
 	write(`func pad(n, width int) string { return fmt.Sprintf("%0*d", width, n) }`)
 	do("7", true, "", "is green, with 3 hints")
 	do("", false, "", " 7  green")
+
+	solved := []byte(`{"Hints":1,"Green":true,"Solved":true}`)
+	if err := os.WriteFile(filepath.Join(clone, ".git", "exercise"), solved, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	write(`func pad(n, width int) string { return fmt.Sprintf("%d", n) }`) // tried on after it was solved
+	do("7", true, "red", "uses no hint")
+	do("", false, "", " 7  begun")
+	write(`func pad(n, width int) string { return fmt.Sprintf("%0*d", width, n) }`)
+	do("7", true, "", "is green, with 1 hints")
+}
+
+// tempting are mends that end what the text tells of and are wrong: each takes the place of ours.
+var tempting = []struct {
+	number    int
+	name      string
+	old, mend string
+}{
+	{4, "the promise in a transaction of its own", `more, inserted(out))
+	etags, err := s.subjects.Submit(ctx, ops)
+`, `more)
+	etags, err := s.subjects.Submit(ctx, ops)
+	if err == nil && len(out) > 0 {
+		_, err = s.subjects.Submit(ctx, inserted(out))
+	}
+`},
+	{6, "always base64", "if !i.plain {\n", "if !i.plain || true {\n"},
+	{
+		10, "every unclear view is counted", `if slices.Contains(strings.Fields(row.String("Latest")), viewID) {`,
+		`if slices.Contains(strings.Fields(row.String("Latest")+" "+viewID), viewID) {`,
+	},
+	{11, "a large window", "min(Window, s.windowItems(planOf(doc)))", "min(25, s.windowItems(planOf(doc)))"},
+	{12, "whatever the option says", "k.row >= b.options.OpensAfter", "k.row >= 3"},
+}
+
+func TestTemptingMendsStayRed(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("-short: runs go test")
+	}
+	all, err := mutations.Exercises()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, wrong := range tempting {
+		e := all[wrong.number-1]
+		t.Run(wrong.name, func(t *testing.T) {
+			t.Parallel()
+			m := e.Mutation
+			m.Name, m.Says = wrong.name, ""
+			m.Edits = []mutations.Edit{{File: e.Look, Old: wrong.old, New: wrong.mend}}
+			if found, said, err := m.Run(t.Context()); !found || err != nil {
+				t.Errorf("%d is not red: %v\n%s", e.Number, err, said)
+			}
+		})
+	}
 }
 
 // Without the guard the check of an exercise is red, and with it green.

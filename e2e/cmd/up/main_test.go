@@ -41,7 +41,8 @@ func newCheckout(t *testing.T) checkout {
 func (c checkout) run(ctx context.Context, flags ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, c.program, append(flags, "-dir", c.dir)...)
 	cmd.Env = append(stack.Environ(), "AZURITE_BLOB_PORT=0", "AZURITE_QUEUE_PORT=0", "AZURITE_TABLE_PORT=0",
-		"WEBROLE_ADDR=127.0.0.1:0", "WEBROLE_ADMIN_ADDR=127.0.0.1:0", "WORKERROLE_ADMIN_ADDR=127.0.0.1:0", "WORKERS="+c.workers)
+		"WEBROLE_ADDR=127.0.0.1:0", "WEBROLE_ADMIN_ADDR=127.0.0.1:0", "WORKERROLE_ADMIN_ADDR=127.0.0.1:0",
+		"WORKERS="+c.workers)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
