@@ -282,6 +282,20 @@ func TestDocsPathsExist(t *testing.T) {
 	}
 }
 
+// splitTable is a row of a table that begins a block and has no line of dashes below it: an
+// empty line took it away from its head, so a reader sees the bars.
+var splitTable = regexp.MustCompile(`(?:^|\n)\n(\|[^\n]*\|)\n(?:[^|]|\|[^ ]|\| [^-:])`)
+
+// Every table has a head.
+func TestDocsTablesAreWhole(t *testing.T) {
+	t.Parallel()
+	for path, p := range pages(t) {
+		if match := splitTable.FindStringSubmatch(p.prose + "\n"); match != nil {
+			t.Errorf("%s: an empty line is before the row %s", path, match[1])
+		}
+	}
+}
+
 // The checks above find what they look for.
 func TestDocsCheckFindsMistakes(t *testing.T) {
 	t.Parallel()
@@ -296,6 +310,11 @@ func TestDocsCheckFindsMistakes(t *testing.T) {
 	} {
 		if got := variable.FindString(text); got != want {
 			t.Errorf("variable in %q: %q, want %q", text, got, want)
+		}
+	}
+	for text, want := range map[string]bool{"\n| a |\n| --- |\n| b |\n\n": false, "\n| a |\n| --- |\n\n| b |\n\n": true} {
+		if splitTable.MatchString(text) != want {
+			t.Errorf("a split table in %q: want %t", text, want)
 		}
 	}
 	match := linkTarget.FindSubmatch([]byte(`see [the page](docs/a.md#b "title")`))
