@@ -125,18 +125,19 @@ func beyondTheEngine(own string) func(string) bool {
 	}
 }
 
-// A feature of the web role knows no other, but for one that joins two, and only main knows it.
+// A feature knows no other, but for one that joins two, and only main knows it.
 func TestArchitectureFeaturesKnowNoOther(t *testing.T) {
 	t.Parallel()
-	const features = "webrole/internal/feature"
-	joining, seen := features+"/finishclips", 0
+	const joining = "webrole/internal/feature/finishclips"
+	seen := 0
 	for _, p := range goList(t) {
-		for _, path := range p.allImports() {
-			if !in(path, features) {
+		for _, path := range p.Imports {
+			role, _, is := strings.Cut(path, "/internal/feature/")
+			if !is {
 				continue
 			}
 			seen++
-			if p.ImportPath != root+"webrole" && p.ImportPath != root+joining {
+			if p.ImportPath != role && p.ImportPath != root+joining {
 				t.Errorf("%s imports %s: what two features share belongs below both", p.ImportPath, path)
 			}
 		}
@@ -300,14 +301,15 @@ func TestArchitectureLongFunctionsSayWhy(t *testing.T) {
 // name: a clip and captions are things that users ask for, with rows and quotas of
 // their own, and the other words only look like a step.
 var namesItself = map[string][]string{
-	"shared/videostore/request.go":         {"StepClip", "StepCaptions"},
-	"shared/playlist/playlist.go":          {"audio"},    // a playlist's name
-	"shared/engine/workers/workers.go":     {"probe"},    // a row that shows that tables answer
-	"workerrole/main.go":                   {"probe"},    // a blob that shows the same
-	"workerrole/internal/ffmpeg/probe.go":  {"audio"},    // a kind of stream
-	"workerrole/internal/media/audio.go":   {"audio"},    // a kind of track
-	"shared/engine/runner/work.go":         {"index"},    // a field of the log
-	"webrole/internal/playback/handler.go": {"captions"}, // a folder of addresses
+	"shared/clips/clips.go":                         {"StepClip"},
+	"shared/captions/captions.go":                   {"StepCaptions"},
+	"shared/playlist/playlist.go":                   {"audio"},    // a playlist's name
+	"shared/engine/workers/workers.go":              {"probe"},    // a row that shows that tables answer
+	"workerrole/main.go":                            {"probe"},    // a blob that shows the same
+	"workerrole/internal/ffmpeg/probe.go":           {"audio"},    // a kind of stream
+	"workerrole/internal/media/audio.go":            {"audio"},    // a kind of track
+	"shared/engine/runner/work.go":                  {"index"},    // a field of the log
+	"webrole/internal/feature/captions/captions.go": {"captions"}, // a folder of addresses
 }
 
 // What a video's work is stands in one place: no other file of the product names a step.
@@ -315,7 +317,7 @@ func TestArchitectureStepsAreNamedWhereTheyAreDeclared(t *testing.T) {
 	t.Parallel()
 	found := map[string]bool{}
 	eachSource(t, []string{"shared", "webrole", "workerrole"}, func(path string, file *ast.File, at func(token.Pos) token.Position) {
-		if strings.HasPrefix(path, "shared/workflow/") || strings.HasPrefix(path, "workerrole/internal/step/") {
+		if strings.HasPrefix(path, "shared/workflow/") || strings.HasPrefix(path, "workerrole/internal/step/") || strings.HasPrefix(path, "workerrole/internal/feature/") {
 			return
 		}
 		ast.Inspect(file, func(n ast.Node) bool {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cutroom/cutroom/shared/audit"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/webrole/internal/api"
@@ -127,4 +128,29 @@ func TestNothingWithoutATrace(t *testing.T) {
 	if err != nil || rec.Subject.State != engine.AwaitingUpload {
 		t.Errorf("state %s, %v", rec.Subject.State, err)
 	}
+}
+
+func init() {
+	parts = append(parts, part{
+		routes: `operators GET /api/v1/ops/audit
+`,
+		lists: []list{
+			{"listAudit", "/ops/audit?limit=100", []damage{{audit.Table, "{entry}", 1}}},
+		},
+		library: func(l *library) {
+			entry := ""
+			for row, err := range l.table(audit.Table).Query(l.t.Context(), tablestore.Query{}) {
+				if entry = row.RowKey; err != nil {
+					l.t.Fatal(err)
+				}
+			}
+			l.words = append(l.words, "{entry}", entry)
+		},
+		after: func(l *library) {
+			trail, err := l.ask("/ops/audit")
+			if err != nil || !strings.Contains(strings.Join(trail, ""), "DELETE /api/v1/ops/unreadable/:rowId") {
+				l.t.Errorf("the audit trail does not say who deleted rows: %v", err)
+			}
+		},
+	})
 }

@@ -9,9 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cutroom/cutroom/shared/captions"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
@@ -26,7 +27,7 @@ func (f *fixture) sendCaptions(language, file string, headers ...string) answer 
 // makeCaptions does what the captions step does: a file of one cue.
 func (f *fixture) makeCaptions(language, text string) {
 	f.t.Helper()
-	key, err := videostore.CaptionsKey(f.id, language)
+	key, err := captions.Key(f.id, language)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -35,7 +36,7 @@ func (f *fixture) makeCaptions(language, text string) {
 		f.t.Fatal(err)
 	}
 	whole := "WEBVTT\n\n" + text
-	out := video.CaptionsOutput{
+	out := captions.Output{
 		Blob: f.put(fmt.Sprintf("%s-%d.vtt", language, len(text)), []byte(whole)), Bytes: int64(len(whole)), Cues: 1, LeftOut: 2, Charset: "windows-1252",
 	}
 	if err := claim.Commit(f.t.Context(), videostore.Commit{Output: out}); err != nil {
@@ -132,13 +133,13 @@ func TestCaptionsThatAreNotTaken(t *testing.T) {
 
 	// A file without cues fails, and says why.
 	f.sendCaptions("en", "x").want(t, http.StatusAccepted, "")
-	key, err := videostore.CaptionsKey(f.id, "en")
+	key, err := captions.Key(f.id, "en")
 	if err != nil {
 		t.Fatal(err)
 	}
 	claim, err := f.videos.Claim(t.Context(), key, "message", "worker-1", time.Time{})
 	if err == nil {
-		err = claim.Fail(t.Context(), &engine.Failure{Code: video.InvalidCaptions, Detail: "no cues"})
+		err = claim.Fail(t.Context(), &engine.Failure{Code: captions.Invalid, Detail: "no cues"})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -157,4 +158,38 @@ func TestCaptionsThatAreNotTaken(t *testing.T) {
 		f.sendCaptions(fmt.Sprintf("en-x-%03d", i+100), "x").want(t, http.StatusAccepted, "")
 	}
 	f.sendCaptions("de", "x").want(t, 409, "state_conflict")
+}
+
+func init() {
+	parts = append(parts, part{
+		routes: `seers GET /api/v1/videos/:id/captions
+seers GET /api/v1/videos/:id/captions/:language
+owners POST /api/v1/videos/:id/captions/:language
+owners DELETE /api/v1/videos/:id/captions/:language
+`,
+		visits: []visit{
+			{"createCaptions", func(w *world) func() answer {
+				return func() answer { return w.sendCaptions("de", fmt.Sprint(w.runners)) }
+			}},
+			{"listCaptions", get("/videos/{id}/captions")},
+			{"getCaptions", get("/videos/{id}/captions/en")},
+			{"deleteCaptions", func(w *world) func() answer {
+				w.sendCaptions("fr", "x").want(w.t, http.StatusAccepted, "")
+				return func() answer { return w.call(http.MethodDelete, "/videos/"+string(w.id)+"/captions/fr", nil) }
+			}},
+			{"playCaptions", get("/v/{id}/captions/en.vtt")},
+			{"playCaptionsPlaylist", get("/v/{id}/captions/en.m3u8")},
+			{"playCaptionsSegment", get("/v/{id}/captions/en/0.vtt")},
+		},
+		lists: []list{
+			{"listCaptions", "/videos/{id}/captions", []damage{{workflow.VideosTable, "{id} CAPTIONS:en", 1}}},
+		},
+		world: func(w *world) {
+			w.sendCaptions("en", "x").want(w.t, http.StatusAccepted, "")
+			w.makeCaptions("en", "00:00:01.000 --> 00:00:02.000\nx\n")
+		},
+		library: func(l *library) {
+			l.sendCaptions("de", "x").want(l.t, http.StatusAccepted, "")
+		},
+	})
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/clips"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/api"
@@ -34,7 +34,7 @@ func (f *fixture) clips() string { return "/videos/" + string(f.id) + "/clips" }
 // work does what the clip step does with a clip of the fixture.
 func (f *fixture) work(clip api.Clip, end func(*videostore.Claim) error) {
 	f.t.Helper()
-	key, err := videostore.ParseClipID(f.id, clip.Id)
+	key, err := clips.ParseID(f.id, clip.Id)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestClipIsAskedForOnce(t *testing.T) {
 			t.Errorf("while it is made: %+v", running)
 		}
 		f.play(media).want(t, 404, "not_found")
-		return claim.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: f.put("clip.mp4", f.blob), Bytes: int64(len(f.blob))}})
+		return claim.Commit(t.Context(), videostore.Commit{Output: clips.Output{Blob: f.put("clip.mp4", f.blob), Bytes: int64(len(f.blob))}})
 	})
 	done := decode[api.Clip](t, f.call(http.MethodGet, path, nil), http.StatusOK)
 	if done.State != api.ClipReady || done.Links.Media == nil || *done.Links.Media != "/v/"+string(f.id)+"/"+media || !done.CreatedAt.Equal(clip.CreatedAt) {
@@ -214,56 +214,6 @@ func TestClipsOutsideOfTheVideo(t *testing.T) {
 	f.call(http.MethodGet, f.clips()+"?limit=0", nil).want(t, 400, "invalid_parameter")
 }
 
-// TestClipOfAFinish: find your own finish by your bib (T7).
-func TestClipOfAFinish(t *testing.T) {
-	t.Parallel()
-	f := ready(t)
-	at := eventPath(newYork) + "/1234/clips"
-	f.call(http.MethodPost, at, `{}`).want(t, 404, "not_found")
-	f.call(http.MethodPost, eventPath("nowhere")+"/1234/clips", `{}`).want(t, 400, "invalid_event")
-	f.register(newYork, `[{"bib":1234,"name":"John","sex":"M","age":55,"finishedAt":"2011-11-06T14:03:05.25Z"},
-		{"bib":7,"name":"Ann","sex":"F","age":50,"finishedAt":"2011-11-06T14:03:10.5Z"},
-		{"bib":8,"name":"Bea","sex":"F","age":50,"finishedAt":"2011-11-06T14:03:12Z"},
-		{"bib":9,"name":"Lost","sex":"X","age":50}]`).want(t, http.StatusOK, "")
-	f.call(http.MethodPost, at, `{}`).want(t, 404, "moment_not_found")
-	f.call(http.MethodPatch, "/videos/"+string(f.id), `{"race":{"event":"`+newYork+`","firstFrameAt":"2011-11-06T14:03:00Z"}}`, "If-Match", "*").want(t, http.StatusOK, "")
-	f.index(string(f.id))
-
-	for _, c := range []struct{ bib, body, id string }{
-		{"1234", `{"beforeSeconds":2,"afterSeconds":1}`, "g1-81-75"}, // 5.25 s − 2 s is shown by frame 81
-		{"1234", `{}`, "g1-6-250"},                                   // 0.25 s to 10.25 s
-		{"1234", `{"beforeSeconds":30,"afterSeconds":0}`, "g1-0-131"},
-		{"1234", `{"beforeSeconds":30,"afterSeconds":30,"videoId":"` + string(f.id) + `"}`, "g1-0-300"}, // the whole
-		{"7", `{}`, "g1-137-163"},                                                                       // to the end
-	} {
-		clip := decode[api.Clip](t, f.call(http.MethodPost, eventPath(newYork)+"/"+c.bib+"/clips", c.body), http.StatusAccepted)
-		if clip.Id != c.id || clip.VideoId != string(f.id) {
-			t.Errorf("bib %s, %s: clip %s of %s, want %s", c.bib, c.body, clip.Id, clip.VideoId, c.id)
-		}
-	}
-	for _, c := range []struct {
-		bib, body string
-		status    int
-		code      string
-	}{
-		{"8", `{}`, 404, "moment_not_found"}, // after the end
-		{"9", `{}`, 404, "moment_not_found"},
-		{"10", `{}`, 404, "not_found"},
-		{"0", `{}`, 400, "invalid_parameter"},
-		{"1234", `{"videoId":"` + strings.Repeat("b", 26) + `"}`, 404, "moment_not_found"},
-		{"1234", `{"videoId":"x"}`, 400, "invalid_body"},
-		{"1234", `{"beforeSeconds":0,"afterSeconds":0}`, 400, "invalid_body"},
-		{"1234", `{"beforeSeconds":31}`, 400, "invalid_body"},
-	} {
-		f.call(http.MethodPost, eventPath(newYork)+"/"+c.bib+"/clips", c.body).want(t, c.status, c.code)
-	}
-	if n := f.messages("encode-high"); n != 5 {
-		t.Errorf("%d messages in encode-high, want 5", n)
-	}
-	f.call(http.MethodPatch, "/videos/"+string(f.id), `{"visibility":"private"}`, "If-Match", "*").want(t, http.StatusOK, "")
-	f.call(http.MethodPost, at, `{}`).want(t, 404, "moment_not_found")
-}
-
 // TestTooManyClips: what anybody may ask for has a budget, and says when it is
 // used up.
 func TestTooManyClips(t *testing.T) {
@@ -311,5 +261,53 @@ func TestClipWithoutPlan(t *testing.T) {
 	listed := decode[api.ClipList](t, f.call(http.MethodGet, f.clips(), nil), http.StatusOK)
 	if len(listed.Items) != 1 || listed.Items[0].Id != good.Id {
 		t.Errorf("listed: %+v", listed.Items)
+	}
+}
+
+func init() {
+	parts = append(parts, part{
+		routes: `seers GET /api/v1/videos/:id/clips
+clippers POST /api/v1/videos/:id/clips
+seers GET /api/v1/videos/:id/clips/:clip
+`,
+		visits: []visit{
+			{"createClip", func(w *world) func() answer {
+				w.endClips()
+				return func() answer {
+					length := 2 + float64(w.runners)/1000 // another clip every time
+					return w.call(http.MethodPost, "/videos/"+string(w.id)+"/clips", map[string]any{"startSeconds": 1, "durationSeconds": length})
+				}
+			}},
+			{"listClips", get("/videos/{id}/clips?limit=1")},
+			{"getClip", get("/videos/{id}/clips/{clip}")},
+			{"playClip", get("/v/{id}/clips/{clip}.mp4")},
+		},
+		lists: []list{
+			{"listClips", "/videos/{id}/clips", []damage{{workflow.VideosTable, "{id} CLIP:00001:000000000:", 1}}},
+		},
+		world: func(w *world) {
+			clip := decode[api.Clip](w.t, w.call(http.MethodPost, "/videos/"+string(w.id)+"/clips", `{"startSeconds":0,"durationSeconds":1}`), http.StatusAccepted)
+			w.words = append(w.words, "{clip}", clip.Id)
+			w.work(clip, func(claim *videostore.Claim) error {
+				return claim.Commit(w.t.Context(), videostore.Commit{Output: clips.Output{Blob: w.put("clip.mp4", w.blob), Bytes: int64(len(w.blob))}})
+			})
+		},
+		library: func(l *library) {
+			l.call(http.MethodPost, "/videos/"+string(l.id)+"/clips", `{"startSeconds":2,"durationSeconds":1}`).want(l.t, http.StatusAccepted, "")
+		},
+	})
+}
+
+// endClips ends the clips that are still to be made.
+func (w *world) endClips() {
+	w.t.Helper()
+	made, _, err := clips.List(w.t.Context(), w.videos, w.id, 100, "")
+	for _, clip := range made {
+		if err == nil && clip.State != engine.RunDone {
+			err = w.videos.FailStep(w.t.Context(), clip.Key, &engine.Failure{Code: "test", Detail: "test"})
+		}
+	}
+	if err != nil {
+		w.t.Fatal(err)
 	}
 }

@@ -156,3 +156,22 @@ func TestCostIsWhatWasCounted(t *testing.T) {
 		t.Errorf("cost (-want +got):\n%s", diff)
 	}
 }
+
+func init() {
+	parts = append(parts, part{
+		routes: `seers GET /api/v1/videos/:id/journey
+owners GET /api/v1/videos/:id/cost
+`,
+		visits: []visit{
+			{"getJourney", getUnseen("/videos/{id}/journey")},
+			{"getCost", getUnseen("/videos/{id}/cost")},
+		},
+		lists: []list{
+			{
+				"getJourney", "/videos/{id}/journey",
+				[]damage{{workflow.VideosTable, "{id} STEP:00001:encode:00001", 1}, {workflow.VideosTable, "{id} PLAN:00001", changes}},
+			},
+			{"getCost", "/videos/{id}/cost", []damage{{workflow.VideosTable, "{id} STEP:00001:probe:00000", changes}}},
+		},
+	})
+}

@@ -11,8 +11,6 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/cutroom/cutroom/shared/apikeys"
-	"github.com/cutroom/cutroom/shared/audit"
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
@@ -85,14 +83,11 @@ func open(ctx context.Context, cfg config) (*role, error) {
 		return nil, err
 	}
 	queues := azq.Open(account, azq.Options{Queues: cfg.Queues})
-	if err := provision.Await(ctx, account, queues, cfg.Addr, cfg.AdminAddr); err != nil {
-		return nil, err
-	}
 	blobs := blobstore.New(account)
 	videos := videostore.New(account, queues)
 	videos.SetLimits(cfg.Limits)
 	videos.Observer = videostore.Observer{Subject: measured.changed}
-	register, keyring, log := workers.New(account), apikeys.New(account), audit.New(account)
+	register := workers.New(account)
 	previews.Open(videos)
 	uploads := upload.New(account, blobs, videos, cfg.UploadMemory)
 	uploads.Arrived = early.New(videos, blobs).Arrived
@@ -118,16 +113,20 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	for _, f := range cfg.optional {
 		core.Features = append(core.Features, f.New(parts))
 	}
+	all := web.Sum(core.Features)
+	if err := provision.Await(ctx, account, queues, all.Tables, []string{cfg.Addr, cfg.AdminAddr}); err != nil {
+		return nil, err
+	}
 	pages, err := page.New(page.Options{Dir: cfg.WebDir, Ops: cfg.PublicOps, Open: cfg.Token == ""}, core.Features)
 	if err != nil {
 		return nil, err
 	}
 	r := &role{
-		cfg: cfg, account: account, features: core.Features, pages: pages, playback: playback.New(videos, blobs),
-		ready: &readiness{probe: pointRead(videos)}, programs: access.Open{}, videos: videos, trail: log, measured: measured,
+		cfg: cfg, account: account, features: core.Features, pages: pages, playback: playback.New(videos, blobs, core.Features),
+		ready: &readiness{probe: pointRead(videos)}, programs: access.Open{}, videos: videos, measured: measured,
 	}
 	if cfg.Token != "" {
-		r.programs = access.NewCredentials(cfg.Token, keyring, cfg.Anonymous)
+		r.programs = access.NewCredentials(cfg.Token, all.Keys, cfg.Anonymous)
 	}
 	r.hook()
 	return r, r.listen(ctx)

@@ -16,11 +16,10 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/searchindex"
+	"github.com/cutroom/cutroom/shared/indexrows"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
 // cost is what one request of a user made the web role ask the table service.
@@ -40,16 +39,39 @@ type visit struct {
 // world is a catalogue of some size, and one race.
 type world struct {
 	*fixture
-	event   string // escaped for a path
-	listed  int    // videos
+	event   string   // of a race, escaped for a path
+	words   []string // for paths
+	listed  int      // videos
 	runners int
-	clip    api.Clip
 	file    string // path of what a step left
+}
+
+// part is what the tests of all routes know of a feature. The file of its tests adds it.
+type part struct {
+	routes  string // lines of the table of TestMatrix
+	visits  []visit
+	lists   []list
+	world   func(*world)                                      // makes what is visited
+	grow    func(w *world, videos []video.Video, runners int) // makes that larger
+	library func(*library)                                    // makes a second item
+	index   func(*server, engine.ID, indexrows.Current) error // what the index step does
+	after   func(*library)                                    // what the damages of TestUnreadableRowsHideNothingElse leave
+	busy    error                                             // of tables that are too busy
+}
+
+var parts []part
+
+func allVisits() []visit {
+	all := slices.Clone(visits)
+	for _, p := range parts {
+		all = append(all, p.visits...)
+	}
+	return all
 }
 
 func get(path string) func(*world) func() answer {
 	return func(w *world) func() answer {
-		path := strings.NewReplacer("{id}", string(w.id), "{event}", w.event, "{clip}", w.clip.Id, "{file}", w.file).Replace(path)
+		path := strings.NewReplacer(append(w.words, "{id}", string(w.id), "{event}", w.event, "{file}", w.file)...).Replace(path)
 		return func() answer {
 			if strings.HasPrefix(path, "/v/") {
 				return w.get(path)
@@ -122,74 +144,6 @@ var visits = []visit{
 	{"reprocessVideo", onFailed("/reprocess")},
 	{"cancelVideo", onNew(http.MethodPost, "/videos/{id}/cancel", nil)},
 	{"listSteps", get("/videos/{id}/steps")},
-	{"seekVideo", func(w *world) func() answer {
-		return func() answer {
-			return w.call(http.MethodPost, "/videos/"+string(w.id)+"/seek", map[string]any{"at": 1})
-		}
-	}},
-	{"getJourney", getUnseen("/videos/{id}/journey")},
-	{"getCost", getUnseen("/videos/{id}/cost")},
-	{"countView", func(w *world) func() answer {
-		for range 80 { // every suffix has its row
-			w.call(http.MethodPost, "/videos/"+string(w.id)+"/views", nil).want(w.t, http.StatusNoContent, "")
-		}
-		return func() answer { return w.call(http.MethodPost, "/videos/"+string(w.id)+"/views", nil) }
-	}},
-	{"getViews", get("/videos/{id}/views")},
-	{"searchVideos", get("/search?q=needle&limit=5")},
-	{"searchVideos", get("/search?q=needle+harb&limit=5&sort=best")},
-	{"searchVideos", get("/search?q=needle&limit=5&facets=true")},
-	{"searchVideos", get("/search?q=neeedle&limit=5")},
-	{"searchVideos", get("/search?actor=ann&tag=needle&channel=harbour&limit=5")},
-	{"searchVideos", get("/search?q=%22needle+in+the%22&limit=5")},
-	{"listEvents", get("/events")},
-	{"listRegistrations", get("/events/{event}/registrations?bib=7")},
-	{"listRegistrations", get("/events/{event}/registrations?age=30&limit=2")},
-	{"listRegistrations", get("/events/{event}/registrations?ageFrom=30&ageTo=34&limit=5")},
-	{"listRegistrations", get("/events/{event}/registrations?limit=5")},
-	{"importRegistrations", func(w *world) func() answer {
-		return func() answer {
-			late := []map[string]any{{"bib": 99_999 - w.runners, "name": "Late", "sex": "F", "age": 30}} // a new runner
-			return w.call(http.MethodPost, "/events/"+w.event+"/registrations", late)
-		}
-	}},
-	{"getRegistration", get("/events/{event}/registrations/7")},
-	{"editRegistration", func(w *world) func() answer {
-		return func() answer {
-			return w.call(http.MethodPatch, "/events/"+w.event+"/registrations/8", `{"age":31}`, "If-Match", "*")
-		}
-	}},
-	{"deleteRegistration", func(w *world) func() answer {
-		return func() answer { return w.call(http.MethodDelete, "/events/"+w.event+"/registrations/9", nil) }
-	}},
-	{"createClip", func(w *world) func() answer {
-		w.endClips()
-		return func() answer {
-			length := 2 + float64(w.runners)/1000 // another clip every time
-			return w.call(http.MethodPost, "/videos/"+string(w.id)+"/clips", map[string]any{"startSeconds": 1, "durationSeconds": length})
-		}
-	}},
-	{"createFinishClip", func(w *world) func() answer {
-		w.endClips()
-		after := 2 + float64(w.runners)/1000 // another clip every time
-		return func() answer {
-			return w.call(http.MethodPost, "/events/"+w.event+"/registrations/7/clips", map[string]any{"afterSeconds": after})
-		}
-	}},
-	{"listClips", get("/videos/{id}/clips?limit=1")},
-	{"getClip", get("/videos/{id}/clips/{clip}")},
-	{"createCaptions", func(w *world) func() answer {
-		return func() answer { return w.sendCaptions("de", fmt.Sprint(w.runners)) }
-	}},
-	{"listCaptions", get("/videos/{id}/captions")},
-	{"getCaptions", get("/videos/{id}/captions/en")},
-	{"deleteCaptions", func(w *world) func() answer {
-		w.sendCaptions("fr", "x").want(w.t, http.StatusAccepted, "")
-		return func() answer { return w.call(http.MethodDelete, "/videos/"+string(w.id)+"/captions/fr", nil) }
-	}},
-	{"playCaptions", get("/v/{id}/captions/en.vtt")},
-	{"playCaptionsPlaylist", get("/v/{id}/captions/en.m3u8")},
-	{"playCaptionsSegment", get("/v/{id}/captions/en/0.vtt")},
 	{"playMaster", get("/v/{id}/master.m3u8")},
 	{"playRendition", get("/v/{id}/240p.m3u8")},
 	{"playInit", get("/v/{id}/240p/init.mp4?g=1")},
@@ -199,7 +153,6 @@ var visits = []visit{
 	{"playSprite", get("/v/{id}/storyboard.jpg")},
 	{"download", get("/v/{id}/download.mp4")},
 	{"playFile", get("{file}")},
-	{"playClip", get("/v/{id}/clips/{clip}.mp4")},
 }
 
 const pageOf = 5
@@ -217,7 +170,7 @@ func TestQueryClasses(t *testing.T) {
 
 	small := w.grow(160, 100).measure(wire)
 	large := w.grow(480, 300).measure(wire)
-	for i, v := range visits {
+	for i, v := range allVisits() {
 		was, is := small[i], large[i]
 		// A quarter is what read-ahead makes of lists that end sooner or later.
 		if is.requests > was.requests*5/4 || is.rows > was.rows*5/4 {
@@ -241,25 +194,17 @@ func newWorld(t *testing.T, wire *azuritetest.Wire) *world {
 	w.chunk(1, 1)
 	w.audio()
 	w.finish()
-	start := time.Date(2026, 11, 1, 10, 0, 0, 0, time.UTC)
-	w.call(http.MethodPatch, "/videos/"+string(w.id), map[string]any{"race": map[string]any{"event": "City Run__Full", "firstFrameAt": start}},
-		"If-Match", "*").want(t, http.StatusOK, "")
 	name := workflow.Declaration.Only(engine.AfterReady).Name
 	w.commit(name, 0, nil, videostore.Commit{Files: []engine.File{{
 		Name: "notes.txt", Blob: w.put("notes.txt", []byte("la")), ContentType: "text/plain", Bytes: 2,
 	}}})
 	w.file = "/v/" + string(w.id) + "/files/" + name + "/notes.txt"
+	for _, p := range parts {
+		if p.world != nil {
+			p.world(w)
+		}
+	}
 	w.index(string(w.id))
-	w.clip = decode[api.Clip](t, w.call(http.MethodPost, "/videos/"+string(w.id)+"/clips", `{"startSeconds":0,"durationSeconds":1}`), http.StatusAccepted)
-	w.work(w.clip, func(claim *videostore.Claim) error {
-		return claim.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: w.put("clip.mp4", w.blob), Bytes: int64(len(w.blob))}})
-	})
-	w.sendCaptions("en", "x").want(t, http.StatusAccepted, "")
-	w.makeCaptions("en", "00:00:01.000 --> 00:00:02.000\nx\n")
-	w.call(http.MethodPost, "/events/"+w.event+"/registrations",
-		[]map[string]any{{
-			"bib": 7, "name": "Ann", "sex": "F", "age": 33, "finishedAt": start.Add(6 * time.Second),
-		}}).want(t, http.StatusOK, "")
 	return w
 }
 
@@ -274,7 +219,7 @@ func mustCoverAPI(t *testing.T) {
 	for path, item := range doc.Paths.Map() {
 		for _, operation := range item.Operations() {
 			name := operation.OperationID
-			known := slices.ContainsFunc(visits, func(v visit) bool { return v.operation == name })
+			known := slices.ContainsFunc(allVisits(), func(v visit) bool { return v.operation == name })
 			// Operators' routes, and those that the web role only passes on.
 			unasked := slices.ContainsFunc(operation.Tags, func(tag string) bool { return tag == "ops" || tag == "health" || tag == "lab" })
 			if !known && !unasked {
@@ -320,38 +265,24 @@ func (w *world) grow(videos, runners int) *world {
 			return err
 		})
 	}
-	err := errors.Join(group.Wait(), catalog.New(w.account).Load(w.t.Context(), all), searchindex.New(w.account).Load(w.t.Context(), all))
+	err := errors.Join(group.Wait(), catalog.New(w.account).Load(w.t.Context(), all))
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	var list []map[string]any
-	for range runners {
-		list = append(list, map[string]any{"bib": 8 + w.runners, "name": fmt.Sprint("Runner ", w.runners), "sex": "M", "age": 20 + w.runners%30})
-		w.runners++
-	}
-	w.call(http.MethodPost, "/events/"+w.event+"/registrations", list).want(w.t, http.StatusOK, "")
-	return w
-}
-
-// endClips ends the clips that are still to be made.
-func (w *world) endClips() {
-	w.t.Helper()
-	clips, _, err := w.videos.Clips(w.t.Context(), w.id, 100, "")
-	for _, clip := range clips {
-		if err == nil && clip.State != engine.RunDone {
-			err = w.videos.FailStep(w.t.Context(), clip.Key, &engine.Failure{Code: "test", Detail: "test"})
+	for _, p := range parts {
+		if p.grow != nil {
+			p.grow(w, all, runners)
 		}
 	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.runners += runners
+	return w
 }
 
 // measure makes every visit and returns its cost.
 func (w *world) measure(wire *azuritetest.Wire) []cost {
 	w.t.Helper()
 	var costs []cost
-	for _, v := range visits {
+	for _, v := range allVisits() {
 		ask := v.prepare(w)
 		wire.Take()
 		if a := ask(); a.StatusCode >= http.StatusBadRequest {

@@ -21,8 +21,10 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/inject"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/engine"
+	"github.com/cutroom/cutroom/shared/indexrows"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
@@ -533,4 +535,85 @@ func watchHeap() func() int64 {
 		wait.Wait()
 		return peak - before
 	}
+}
+
+func init() {
+	parts = append(parts, part{
+		routes: `viewers GET /api/v1/events
+viewers GET /api/v1/events/:event/registrations
+operators POST /api/v1/events/:event/registrations
+viewers GET /api/v1/events/:event/registrations/:bib
+operators PATCH /api/v1/events/:event/registrations/:bib
+operators DELETE /api/v1/events/:event/registrations/:bib
+`,
+		visits: []visit{
+			{"listEvents", get("/events")},
+			{"listRegistrations", get("/events/{event}/registrations?bib=7")},
+			{"listRegistrations", get("/events/{event}/registrations?age=30&limit=2")},
+			{"listRegistrations", get("/events/{event}/registrations?ageFrom=30&ageTo=34&limit=5")},
+			{"listRegistrations", get("/events/{event}/registrations?limit=5")},
+			{"importRegistrations", func(w *world) func() answer {
+				return func() answer {
+					late := []map[string]any{{"bib": 99_999 - w.runners, "name": "Late", "sex": "F", "age": 30}} // a new runner
+					return w.call(http.MethodPost, "/events/"+w.event+"/registrations", late)
+				}
+			}},
+			{"getRegistration", get("/events/{event}/registrations/7")},
+			{"editRegistration", func(w *world) func() answer {
+				return func() answer {
+					return w.call(http.MethodPatch, "/events/"+w.event+"/registrations/8", `{"age":31}`, "If-Match", "*")
+				}
+			}},
+			{"deleteRegistration", func(w *world) func() answer {
+				return func() answer { return w.call(http.MethodDelete, "/events/"+w.event+"/registrations/9", nil) }
+			}},
+		},
+		lists: []list{
+			{"listRegistrations", "/events/{event}/registrations", []damage{
+				{
+					registrations.Table, "BIB:00008__", 1,
+				}, {
+					registrations.Table, "VIDEO:", changes,
+				}, {
+					workflow.VideosTable, "{id} META", changes,
+				},
+			}},
+			{"listRegistrations", "/events/{event}/registrations?ageFrom=1", []damage{
+				{
+					registrations.Table, "AGE:.*__8__", 1,
+				}, {
+					registrations.Table, "VIDEO:", changes,
+				}, {
+					workflow.VideosTable, "{id} META", changes,
+				},
+			}},
+			{
+				"getRegistration", "/events/{event}/registrations/7",
+				[]damage{{registrations.Table, "VIDEO:", 1}, {workflow.VideosTable, "{id} META", 1}},
+			},
+		},
+		world: func(w *world) {
+			start := time.Date(2026, 11, 1, 10, 0, 0, 0, time.UTC)
+			w.call(http.MethodPatch, "/videos/"+string(w.id), map[string]any{"race": map[string]any{"event": "City Run__Full", "firstFrameAt": start}},
+				"If-Match", "*").want(w.t, http.StatusOK, "")
+			w.call(http.MethodPost, "/events/"+w.event+"/registrations",
+				[]map[string]any{{
+					"bib": 7, "name": "Ann", "sex": "F", "age": 33, "finishedAt": start.Add(6 * time.Second),
+				}}).want(w.t, http.StatusOK, "")
+		},
+		grow: func(w *world, _ []video.Video, runners int) {
+			var list []map[string]any
+			for n := range runners {
+				list = append(list, map[string]any{"bib": 8 + w.runners + n, "name": fmt.Sprint("Runner ", w.runners+n), "sex": "M", "age": 20 + (w.runners+n)%30})
+			}
+			w.call(http.MethodPost, "/events/"+w.event+"/registrations", list).want(w.t, http.StatusOK, "")
+		},
+		library: func(l *library) {
+			l.call(http.MethodPost, "/events/"+l.event+"/registrations", `[{"bib":8,"name":"Bob","sex":"M","age":40}]`).want(l.t, http.StatusOK, "")
+		},
+		index: func(s *server, id engine.ID, current indexrows.Current) error {
+			return registrations.New(s.account).Sync(s.t.Context(), id, current)
+		},
+		busy: registrations.ErrContended,
+	})
 }

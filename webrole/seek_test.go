@@ -81,3 +81,16 @@ func TestSeekAsksForWhatIsMissing(t *testing.T) {
 		t.Errorf("a cancelled video asks for %d chunks", n-before)
 	}
 }
+func init() {
+	parts = append(parts, part{
+		routes: `seers POST /api/v1/videos/:id/seek
+`,
+		visits: []visit{
+			{"seekVideo", func(w *world) func() answer {
+				return func() answer {
+					return w.call(http.MethodPost, "/videos/"+string(w.id)+"/seek", map[string]any{"at": 1})
+				}
+			}},
+		},
+	})
+}

@@ -17,7 +17,6 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/cutroom/cutroom/shared/audit"
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/settings"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -52,7 +51,6 @@ type role struct {
 	programs access.Authenticator
 	everyone access.Authenticator // people, too, where they sign in
 	videos   *videostore.Store
-	trail    *audit.Log
 	measured *metrics
 
 	public, admin net.Listener
@@ -159,7 +157,7 @@ func (r *role) mount(e *gin.Engine, included func(path string) bool) {
 // newEngine is Gin behind what every request passes, with raw paths: an id of a%2Fb is
 // one bad id, not two path segments. Last before every handler stands the rule of its route.
 func (r *role) newEngine(blobOrigin string, hosts []string, authenticator access.Authenticator, opsFrom middleware.Proxies) *gin.Engine {
-	rules, answers := web.Sum(r.features)
+	all := web.Sum(r.features)
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
 	e.UseRawPath = true
@@ -168,10 +166,10 @@ func (r *role) newEngine(blobOrigin string, hosts []string, authenticator access
 	e.HandleMethodNotAllowed = true
 	e.RemoteIPHeaders = []string{"X-Forwarded-For"}
 	_ = e.SetTrustedProxies(api.Each(r.cfg.Proxies, netip.Prefix.String)) // they were parsed
-	e.Use(problem.WithAnswers(answers), middleware.Route, middleware.Deadline(r.cfg.WorkTime), middleware.RequestID, instance(r.cfg.Instance),
+	e.Use(problem.WithAnswers(all.Problems), middleware.Route, middleware.Deadline(r.cfg.WorkTime), middleware.RequestID, instance(r.cfg.Instance),
 		middleware.Log(r.measured.observe), middleware.Headers(blobOrigin), middleware.Recover, middleware.Hosts(hosts),
-		middleware.Rate(r.cfg.Rate), access.Identify(rules, authenticator, r.cfg.Links), middleware.SameOrigin,
-		r.pages.ShowProblems, opsOnlyFrom(opsFrom), access.Enforce(rules, r.videos, r.trail))
+		middleware.Rate(r.cfg.Rate), access.Identify(all.Rules, authenticator, r.cfg.Links), middleware.SameOrigin,
+		r.pages.ShowProblems, opsOnlyFrom(opsFrom), access.Enforce(all.Rules, r.videos, all.Record))
 	e.NoRoute(web.NoRoute)
 	e.NoMethod(web.NoMethod)
 	e.GET("/livez", func(c *gin.Context) { c.String(http.StatusOK, "ok\n") }) // the process runs

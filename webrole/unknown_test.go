@@ -8,7 +8,6 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -31,10 +30,10 @@ func TestUnknownIsHidden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if catalog.Listed(rec.Subject) || searchindex.Searchable(rec.Subject) {
+			if catalog.Listed(rec.Subject) || rec.Subject.Searchable() {
 				t.Error("the next run of the index lists it")
 			}
-			for _, list := range lists {
+			for _, list := range allLists() {
 				if list.operation != "listVideos" && list.operation != "searchVideos" && list.operation != "getRegistration" {
 					continue
 				}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
@@ -37,4 +39,35 @@ func TestViews(t *testing.T) {
 	for _, method := range []string{http.MethodPost, http.MethodGet} {
 		s.call(method, path, nil).want(t, http.StatusNotFound, problem.NotFound.Name)
 	}
+}
+
+func init() {
+	parts = append(parts, part{
+		routes: `seers GET /api/v1/videos/:id/views
+seers POST /api/v1/videos/:id/views
+`,
+		visits: []visit{
+			{"countView", func(w *world) func() answer {
+				for range 80 { // every suffix has its row
+					w.call(http.MethodPost, "/videos/"+string(w.id)+"/views", nil).want(w.t, http.StatusNoContent, "")
+				}
+				return func() answer { return w.call(http.MethodPost, "/videos/"+string(w.id)+"/views", nil) }
+			}},
+			{"getViews", get("/videos/{id}/views")},
+		},
+		lists: []list{
+			{"getViews", "/videos/{id}/views", []damage{
+				{views.Table, "~{id} DAY:8204694399999", 1}, {views.Table, "~{id} ALL", 0}, {views.Table, "2026-11-21.1 {id}", 1},
+				{views.Table, "+DAYS strange", 0}, {views.Table, "+~{id} DAY:strange", 0},
+			}},
+		},
+		library: func(l *library) {
+			day := func(pk, rk string, views int64) tablestore.Entity {
+				return tablestore.Entity{PartitionKey: pk, RowKey: rk, Props: map[string]any{"Views": views}}
+			}
+			l.write(views.Table, day("~"+string(l.id), "ALL", 3), day("~"+string(l.id), "DAY:8204607999999", 1), day("~"+string(l.id), "DAY:8204694399999", 2),
+				day("2026-11-21.1", string(l.id), 1), tablestore.Entity{PartitionKey: "DAYS", RowKey: "2026-11-21"})
+		},
+		busy: views.ErrContended,
+	})
 }

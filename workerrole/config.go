@@ -99,7 +99,8 @@ func (c config) LogValue() slog.Value {
 		slog.String("ffmpeg", c.FFmpeg), slog.String("ffprobe", c.FFprobe), slog.String("scratch", c.Scratch), slog.Int64("scratchFree", c.ScratchFree), slog.String("sandbox", string(c.Sandbox)),
 		slog.Duration("reconcileInterval", c.ReconcileEvery), slog.Duration("reconcileGrace", c.ReconcileGrace),
 		slog.Duration("janitorInterval", c.JanitorEvery), slog.Duration("janitorGrace", c.JanitorGrace),
-		slog.Duration("clipLife", c.ClipLife), slog.Duration("abandonAfter", c.AbandonAfter),
+		slog.Duration("clipLife", c.ClipLife),
+		slog.Duration("abandonAfter", c.AbandonAfter),
 		slog.Duration("purgeLinger", c.PurgeLinger), slog.Duration("drainTimeout", c.DrainTimeout))
 }
 

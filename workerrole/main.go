@@ -14,13 +14,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/apikeys"
-	"github.com/cutroom/cutroom/shared/audit"
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
-	"github.com/cutroom/cutroom/shared/duplicates"
 	"github.com/cutroom/cutroom/shared/early"
 	"github.com/cutroom/cutroom/shared/engine/runner"
 	"github.com/cutroom/cutroom/shared/engine/sourceparts"
@@ -28,16 +25,22 @@ import (
 	"github.com/cutroom/cutroom/shared/engine/workers"
 	"github.com/cutroom/cutroom/shared/process"
 	"github.com/cutroom/cutroom/shared/provision"
-	"github.com/cutroom/cutroom/shared/registrations"
-	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/tracing"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/workerrole/internal/admin"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
+	"github.com/cutroom/cutroom/workerrole/internal/feature/captions"
+	"github.com/cutroom/cutroom/workerrole/internal/feature/clips"
+	"github.com/cutroom/cutroom/workerrole/internal/feature/keys"
+	"github.com/cutroom/cutroom/workerrole/internal/feature/loudness"
 	"github.com/cutroom/cutroom/workerrole/internal/feature/preview"
+	"github.com/cutroom/cutroom/workerrole/internal/feature/races"
+	"github.com/cutroom/cutroom/workerrole/internal/feature/search"
+	"github.com/cutroom/cutroom/workerrole/internal/feature/trail"
+	"github.com/cutroom/cutroom/workerrole/internal/feature/twins"
+	"github.com/cutroom/cutroom/workerrole/internal/feature/viewcount"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 	"github.com/cutroom/cutroom/workerrole/internal/sandbox"
@@ -70,15 +73,20 @@ func runWith(ctx context.Context, cfg config) error {
 	}
 	defer account.CloseIdle()
 	queues := azq.Open(account, azq.Options{Queues: cfg.Queues})
-	if err := provision.Await(ctx, account, queues, cfg.AdminAddr); err != nil {
-		return err
-	}
 	held, err := openSandbox(cfg.Sandbox, log)
 	if err != nil {
 		return err
 	}
 	tool, err := ffmpeg.Open(ctx, held, cfg.FFmpeg, cfg.FFprobe)
 	if err != nil {
+		return err
+	}
+	needs := step.Needs{
+		Videos: videostore.New(account, queues), Blobs: blobstore.New(account), Catalog: catalog.New(account),
+		Tool: tool, Linger: cfg.PurgeLinger,
+	}
+	features := features(account, needs, cfg)
+	if err := provision.Await(ctx, account, queues, step.Tables(features), []string{cfg.AdminAddr}); err != nil {
 		return err
 	}
 	scratch, err := runner.MakeScratch(cfg.Scratch)
@@ -88,21 +96,31 @@ func runWith(ctx context.Context, cfg config) error {
 	defer func() { _ = scratch.Close() }()
 	r := &role{
 		cfg: cfg, log: log, measured: measured, queues: queues, scratch: scratch, held: held,
-		trail: audit.New(account), keys: apikeys.New(account), register: workers.New(account),
-		Needs: step.Needs{
-			Videos: videostore.New(account, queues), Blobs: blobstore.New(account), Catalog: catalog.New(account),
-			Search: searchindex.New(account), Races: registrations.New(account), Views: views.New(account),
-			Twins: duplicates.New(account), Tool: tool, Linger: cfg.PurgeLinger,
-		},
+		register: workers.New(account), features: features, Needs: needs,
 	}
 	r.Videos.Observer = videostore.Observer{Subject: measured.changed, Attempt: measured.attempt}
 	r.hooks.Early = early.New(r.Videos, r.Blobs)
 	r.hooks.Preview = preview.New(r.Videos, tool)
-	work, err := r.consumer(step.All(r.Needs))
+	work, err := r.consumer(step.All(needs, features))
 	if err != nil {
 		return err
 	}
 	return r.run(ctx, work, r.leader())
+}
+
+// features are those that this worker role has.
+func features(account *azstore.Account, needs step.Needs, cfg config) []step.Feature {
+	return []step.Feature{
+		search.New(account),
+		races.New(account),
+		viewcount.New(account, needs),
+		twins.New(account, needs),
+		loudness.New(needs),
+		clips.New(needs),
+		captions.New(),
+		keys.New(account),
+		trail.New(account, cfg.AuditLife),
+	}
 }
 
 // openSandbox makes what holds ffmpeg, and says once what it cannot hold.
@@ -128,8 +146,7 @@ type role struct {
 	measured *metrics
 	held     *sandbox.Sandbox
 	scratch  *runner.Scratch
-	trail    *audit.Log
-	keys     *apikeys.Store
+	features []step.Feature
 	register *workers.Register
 	hooks    pipeline.Hooks
 	step.Needs
@@ -163,24 +180,21 @@ func (r *role) leader() *upkeep.Leader {
 		Workers: r.living,
 	}
 	janitor := upkeep.Janitor[video.Video, video.Plan]{
-		Store: r.Videos.Store, Blobs: r.Blobs, Grace: r.cfg.JanitorGrace, RequestLife: r.cfg.ClipLife, Named: r.hooks.Named, Log: r.log,
+		Store: r.Videos.Store, Blobs: r.Blobs, Grace: r.cfg.JanitorGrace,
+		RequestLife: r.cfg.ClipLife,
+		Named:       r.hooks.Named, Log: r.log,
 	}
-	return &upkeep.Leader{Blobs: r.Blobs, Log: r.log, Passed: r.measured.passed, Peers: r.living, Duties: []upkeep.Duty{
+	leader := &upkeep.Leader{Blobs: r.Blobs, Log: r.log, Passed: r.measured.passed, Peers: r.living, Duties: []upkeep.Duty{
 		{Name: "reconcile", Every: r.cfg.ReconcileEvery, Do: reconciler.Pass},
 		{Name: "janitor", Every: r.cfg.JanitorEvery, Do: janitor.Pass},
-		{Name: "sum views", Every: 10 * time.Minute, Do: func(ctx context.Context) (int, error) {
-			return 0, r.Views.RollUp(ctx, time.Now(), r.Videos.Exists)
-		}},
-		{Name: "forget old changes", Every: time.Hour, Do: func(ctx context.Context) (int, error) {
-			return r.trail.Forget(ctx, time.Now().Add(-r.cfg.AuditLife))
-		}},
-		{Name: "forget ended sessions", Every: time.Hour, Do: func(ctx context.Context) (int, error) {
-			return r.keys.ForgetSessions(ctx, time.Now())
-		}},
 		{Name: "forget dead workers", Every: time.Hour, Do: func(ctx context.Context) (int, error) {
 			return r.register.Forget(ctx, time.Now().Add(-24*time.Hour))
 		}},
 	}}
+	for _, f := range r.features {
+		leader.Duties = append(leader.Duties, f.Duties...)
+	}
+	return leader
 }
 
 // living lists the workers that are alive, but for some without work.

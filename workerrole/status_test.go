@@ -184,10 +184,10 @@ func TestAStepThatIsNotListedIsNamed(t *testing.T) {
 		cfg: config{Pools: workflow.Pools()}, queues: queues, measured: newMetrics(workflow.Specs), scratch: &runner.Scratch{},
 		Needs: step.Needs{Videos: videostore.New(account, queues)},
 	}
-	if _, err := r.consumer(step.All(r.Needs)); err != nil {
+	steps := step.All(r.Needs, features(account, r.Needs, r.cfg))
+	if _, err := r.consumer(steps); err != nil {
 		t.Fatalf("with all steps: %v", err)
 	}
-	steps := step.All(r.Needs)
 	delete(steps, workflow.StepProbe)
 	_, err := r.consumer(steps)
 	if err == nil || !strings.Contains(err.Error(), "listed in step.All") || !strings.Contains(err.Error(), `"`+workflow.StepProbe+`"`) {

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/shared/captions"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/videostore"
 )
 
 // sendCaptions sends a file of one cue.
@@ -24,7 +24,7 @@ func (l *lane) sendCaptions(id engine.ID, language, text string) engine.Key {
 	if err := json.Unmarshal(answer, &sent); err != nil || status != http.StatusAccepted {
 		l.t.Fatalf("send captions: %d %s", status, answer)
 	}
-	key, err := videostore.CaptionsKey(id, sent.Language)
+	key, err := captions.Key(id, sent.Language)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func (l *lane) readyCaptions(key engine.Key, text string) (made engine.Run) {
 	l.t.Helper()
 	l.await(2*time.Minute, "captions", func() bool {
 		var err error
-		if made, err = l.videos.Requested(l.t.Context(), key); err != nil {
+		if made, err = captions.Read(l.t.Context(), l.videos, key); err != nil {
 			l.t.Fatal(err)
 		}
 		if made.State == engine.RunFailed {
@@ -67,7 +67,7 @@ func TestCaptionsKilledAtEveryBoundary(t *testing.T) {
 		marker := l.arm(worker, point, "kill")
 		key := l.sendCaptions(id, "en", text)
 		died := l.dead(worker, marker)
-		before, err := l.videos.Requested(t.Context(), key)
+		before, err := captions.Read(t.Context(), l.videos, key)
 		if err != nil {
 			t.Fatal(err)
 		}

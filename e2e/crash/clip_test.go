@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/shared/clips"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
@@ -36,7 +36,7 @@ func (l *lane) requestClip(id engine.ID, first, frames int) (key engine.Key) {
 	if err := json.Unmarshal(answer, &made); err != nil || status != http.StatusAccepted {
 		l.t.Fatalf("ask for a clip: %d %s", status, answer)
 	}
-	key, err := videostore.ParseClipID(id, made.ID)
+	key, err := clips.ParseID(id, made.ID)
 	if err != nil || key.Index != first || key.Length != frames {
 		l.t.Fatalf("asked for frames %d+%d, got clip %s (%v)", first, frames, made.ID, err)
 	}
@@ -49,7 +49,7 @@ func (l *lane) readyClip(key engine.Key) (made engine.Run) {
 	l.t.Helper()
 	l.await(2*time.Minute, "a clip", func() bool {
 		var err error
-		if made, err = l.videos.Requested(l.t.Context(), key); err != nil {
+		if made, err = clips.Read(l.t.Context(), l.videos, key); err != nil {
 			l.t.Fatal(err)
 		}
 		if made.State == engine.RunFailed {
@@ -93,7 +93,7 @@ func TestClipKilledAtEveryBoundary(t *testing.T) {
 		marker := l.arm(worker, point, "kill")
 		key := l.requestClip(id, 100*i+37, 60)
 		died := l.dead(worker, marker)
-		before, err := l.videos.Requested(t.Context(), key)
+		before, err := clips.Read(t.Context(), l.videos, key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +138,7 @@ func TestClipKilledAtEveryBoundary(t *testing.T) {
 	}
 	hopeless := l.requestClip(id, 200, 30)
 	l.await(time.Minute, "a clip that failed", func() bool {
-		made, err := l.videos.Requested(t.Context(), hopeless)
+		made, err := clips.Read(t.Context(), l.videos, hopeless)
 		return err == nil && made.State == engine.RunFailed && made.Error.Code == engine.ProcessingFailed && made.Attempts == 1
 	})
 	if state := l.view(id).Subject.State; state != engine.Ready {

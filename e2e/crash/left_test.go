@@ -4,18 +4,18 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/audit"
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azq/azqtest"
+	"github.com/cutroom/cutroom/shared/azstore/azurite"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/engine/sourceparts"
 	"github.com/cutroom/cutroom/shared/engine/workers"
-	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
@@ -128,11 +128,14 @@ func (l *lane) traces(id engine.ID) (found []string) {
 			found = append(found, "blob "+container+"/"+name)
 		}
 	}
-	for _, table := range provision.Tables {
-		switch table {
-		case workers.Table: // a worker that was frozen after its heartbeat says for ever what it did
-			continue
-		case audit.Table: // who deleted what stays known
+	tables, err := azurite.Tables(l.t.Context(), l.account)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	for _, table := range tables {
+		// A message that was poison and who deleted what stay known, and a worker that was frozen
+		// after its heartbeat says for ever what it did.
+		if slices.Contains([]string{azq.PoisonTable, "audit", workers.Table}, table) {
 			continue
 		}
 		for _, row := range l.rows(table, "") {

@@ -1,7 +1,9 @@
 package fork
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -9,26 +11,46 @@ import (
 	"strings"
 )
 
-// feature is a part of the product that comes off: its files go, and each line of a role's main
-// that names a package of its folders, which are the import and the value in the list.
+// feature is a part of the product that comes off: its files go, each line of named that names a
+// package of its folders or one of its words, and each line of a document that links to a file of it.
 type feature struct {
 	name  string
 	needs []string // features without which it cannot be: it goes with them
 	files []string // folders, and patterns of files, from the root of the repository
+	words []string // of its steps and settings
 }
 
-// features are those that `make fork WITHOUT=…` knows. So far they are the parts of the web
-// role: what the worker role and shared have of them stays, and so do pages and documents.
+// named are the files that stay and name features.
+var named = []string{
+	"webrole/main.go", "webrole/config.go", "workerrole/main.go", "workerrole/config.go", "shared/workflow/steps.go",
+}
+
+// features are those that `make fork WITHOUT=…` knows. Pages keep what they show of them.
 var features = []feature{
 	{name: "board", needs: []string{"scaling"}, files: []string{"webrole/internal/board", "webrole/board_test.go", "webrole/scale_test.go"}},
-	{name: "captions", files: []string{"webrole/internal/feature/captions", "webrole/captions_test.go"}},
-	{name: "clips", files: []string{"webrole/internal/feature/clips", "webrole/clips_test.go"}},
+	{name: "captions", words: []string{"StepCaptions"}, files: []string{
+		"shared/captions", "shared/playlist/captions_test.go", "webrole/internal/feature/captions", "webrole/captions_test.go",
+		"webrole/internal/playback/captions_test.go", "workerrole/internal/feature/captions", "e2e/crash/captions_test.go",
+		"e2e/browser/captions_test.go",
+	}},
+	{name: "clips", words: []string{"StepClip", "ClipLife"}, files: []string{
+		"shared/clips", "shared/videostore/clip_*test.go", "webrole/internal/feature/clips", "webrole/clips_test.go",
+		"webrole/internal/playback/clips_test.go", "workerrole/internal/feature/clips", "workerrole/internal/ffmpeg/clip*.go",
+		"workerrole/internal/media/clip*.go", "e2e/crash/clip_test.go", "e2e/journey/clip.go", "e2e/soak", "docs/soak.md",
+		"docs/patterns/clips*",
+	}},
+	{name: "duplicates", words: []string{"StepDigest"}, files: []string{"shared/duplicates", "workerrole/internal/feature/twins"}},
 	{name: "early", files: []string{
 		"shared/early", "webrole/early_test.go", "workerrole/early_test.go", "e2e/crash/early_test.go", "e2e/browser/early_test.go",
 	}},
-	{name: "finishclips", needs: []string{"clips", "registrations"}, files: []string{"webrole/internal/feature/finishclips"}},
+	{name: "finishclips", needs: []string{"clips", "registrations"}, files: []string{
+		"webrole/internal/feature/finishclips", "webrole/finishclips_test.go", "e2e/journey/clip.go", "e2e/browser/clip_test.go",
+	}},
 	{name: "journey", files: []string{"webrole/internal/feature/journey", "webrole/journey_test.go"}},
-	{name: "keys", files: []string{"webrole/internal/feature/keys"}},
+	{name: "keys", files: []string{
+		"shared/apikeys", "webrole/internal/feature/keys", "webrole/access_test.go", "webrole/audit_test.go", "workerrole/internal/feature/keys",
+		"e2e/stack/stacktest/secret_test.go", "e2e/hostile/requests_test.go", "e2e/hostile/secrets_test.go",
+	}},
 	{name: "lab", files: []string{
 		"webrole/internal/feature/lab", "webrole/lab_test.go", "e2e/lab", "e2e/cmd/*/lab*.go", "e2e/bench/burst*.go", "e2e/cmd/burst",
 		"e2e/browser/lab_test.go", "e2e/browser/scene_test.go",
@@ -38,25 +60,32 @@ var features = []feature{
 		"webrole/web/templates/learn.html", "webrole/web/templates/stop.html", "webrole/web/templates/scene.html",
 		"webrole/web/templates/pattern.html", "webrole/web/templates/calculators.html",
 	}},
+	{name: "loudness", words: []string{"StepLoudness"}, files: []string{"workerrole/internal/feature/loudness", "workerrole/internal/ffmpeg/loudness*.go", "workerrole/internal/pipeline/loudness*.go"}},
 	{name: "previews", files: []string{
 		"shared/previews", "workerrole/internal/feature/preview", "workerrole/internal/media/preview*.go", "webrole/preview_test.go",
 		"webrole/internal/playback/preview_test.go", "e2e/crash/preview_test.go",
 	}},
 	{name: "registrations", files: []string{
-		"webrole/internal/feature/races", "webrole/internal/startlist", "webrole/registrations_test.go", "webrole/features_test.go",
+		"shared/registrations", "webrole/internal/feature/races", "webrole/internal/startlist", "webrole/registrations_test.go",
+		"workerrole/internal/feature/races", "e2e/cmd/register", "e2e/race", "e2e/journey/race.go", "e2e/scenes/race.go",
+		"shared/scene/stories/20-the-race.txt", "e2e/cmd/up/reset_test.go", "e2e/hostile/requests_test.go",
 	}},
 	{name: "scaling", files: []string{"webrole/internal/scaling"}},
 	{name: "scenes", files: []string{
 		"shared/scene", "e2e/scenes", "e2e/cmd/scene", "e2e/lab/scenes*.go", "e2e/browser/scene_test.go", "e2e/docsscenes_test.go",
 	}},
-	{name: "search", files: []string{"webrole/internal/feature/search", "webrole/search_test.go"}},
+	{name: "search", files: []string{
+		"shared/searchindex", "webrole/internal/feature/search", "webrole/search_test.go", "workerrole/internal/feature/search",
+	}},
 	{name: "seek", files: []string{"webrole/internal/feature/seek", "webrole/seek_test.go"}},
 	{name: "signin", needs: []string{"keys"}, files: []string{ // whose table has the sessions
 		"webrole/internal/feature/signin", "webrole/signin_test.go", "webrole/path_test.go",
 	}},
 	{name: "tracing", files: []string{"shared/tracing", "e2e/tracing"}},
-	{name: "trail", files: []string{"webrole/internal/feature/trail", "webrole/audit_test.go"}},
-	{name: "viewcount", files: []string{"webrole/internal/feature/viewcount", "webrole/views_test.go"}},
+	{name: "trail", words: []string{"AuditLife"}, files: []string{
+		"shared/audit", "webrole/internal/feature/trail", "webrole/audit_test.go", "workerrole/internal/feature/trail",
+	}},
+	{name: "viewcount", files: []string{"shared/views", "webrole/internal/feature/viewcount", "webrole/views_test.go", "workerrole/internal/feature/viewcount"}},
 }
 
 // Features are the names that Remove knows.
@@ -79,39 +108,83 @@ func Remove(dir string, names ...string) (lines int, err error) {
 		if !slices.Contains(names, f.name) && !slices.ContainsFunc(f.needs, func(need string) bool { return slices.Contains(names, need) }) {
 			continue
 		}
-		for _, pattern := range f.files {
-			found, _ := filepath.Glob(filepath.Join(dir, pattern)) // the patterns are good
-			for _, path := range found {
-				if err := os.RemoveAll(path); err != nil {
-					return lines, fmt.Errorf("remove feature %s: %w", f.name, err)
-				}
-			}
-			for _, role := range []string{"webrole", "workerrole"} {
-				cut, err := cutLines(filepath.Join(dir, role, "main.go"), pattern)
-				if err != nil {
-					return lines, fmt.Errorf("remove feature %s: %w", f.name, err)
-				}
-				lines += cut
-			}
+		cut, err := f.remove(dir)
+		if err != nil {
+			return lines, fmt.Errorf("remove feature %s: %w", f.name, err)
 		}
+		lines += cut
+	}
+	if err := cutLinks(dir); err != nil {
+		return lines, err
 	}
 	_, err = output(dir, "go", "generate", "./webrole/internal/api")
 	return lines, err
 }
 
-// cutLines takes the lines out of a main that import the package of a folder or name it.
-func cutLines(main, folder string) (cut int, err error) {
-	text, err := os.ReadFile(main)
-	if err != nil || strings.HasSuffix(folder, ".go") {
+// remove removes the files of a feature and the lines that name it.
+func (f feature) remove(dir string) (lines int, _ error) {
+	var imports, words []string
+	for _, word := range f.words {
+		words = append(words, word+`\b`)
+	}
+	var errs []error
+	for _, pattern := range f.files {
+		found, _ := filepath.Glob(filepath.Join(dir, pattern)) // the patterns are good
+		for _, path := range found {
+			errs = append(errs, os.RemoveAll(path))
+		}
+		imports, words = append(imports, "/"+pattern+`"`), append(words, regexp.QuoteMeta(filepath.Base(pattern))+`\.[A-Z]`)
+	}
+	names := regexp.MustCompile(`\b(` + strings.Join(words, "|") + `)`)
+	goes := func(line string) bool {
+		return slices.ContainsFunc(imports, func(path string) bool { return strings.Contains(line, path) }) ||
+			!strings.Contains(line, "//") && names.MatchString(line)
+	}
+	for _, file := range named {
+		cut, err := cutLines(filepath.Join(dir, file), goes)
+		lines += cut
+		errs = append(errs, err)
+	}
+	return lines, errors.Join(errs...)
+}
+
+// cutLines takes lines out of a file.
+func cutLines(file string, goes func(line string) bool) (cut int, err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
 		return 0, err
 	}
-	rest, uses := "", regexp.MustCompile(`\b`+filepath.Base(folder)+`\.[A-Z]`)
+	rest := ""
 	for line := range strings.Lines(string(text)) {
-		if strings.Contains(line, "/"+folder+`"`) || !strings.Contains(line, "//") && uses.MatchString(line) {
+		if goes(line) {
 			cut++
 			continue
 		}
 		rest += line
 	}
-	return cut, os.WriteFile(main, []byte(rest), 0o600) // the mode of the file stays
+	if cut > 0 {
+		err = os.WriteFile(file, []byte(rest), 0o600) // the mode of the file stays
+	}
+	return cut, err
+}
+
+var link = regexp.MustCompile(`\]\(([^):#]+)[^):]*\)`)
+
+// cutLinks takes out of documents the lines that link to what is gone.
+func cutLinks(dir string) error {
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() && (strings.HasPrefix(entry.Name(), ".") && path != dir || entry.Name() == "node_modules") {
+			return fs.SkipDir
+		}
+		if err != nil || filepath.Ext(path) != ".md" {
+			return err
+		}
+		_, err = cutLines(path, func(line string) bool {
+			return slices.ContainsFunc(link.FindAllStringSubmatch(line, -1), func(target []string) bool {
+				_, err := os.Stat(filepath.Join(filepath.Dir(path), target[1]))
+				return errors.Is(err, fs.ErrNotExist)
+			})
+		})
+		return err
+	})
 }

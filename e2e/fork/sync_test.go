@@ -105,7 +105,7 @@ func upstreamCommits(t *testing.T) (root string, commits []string) {
 var step = []struct{ file, after, text string }{
 	{steps, `StepLoudness = "loudness"`, "\tStepBlackness = \"blackness\"\n"},
 	{steps, "{Name: StepLoudness,", "\t{Name: StepBlackness, Stage: AfterReady, Queues: []string{Audio}},\n"},
-	{list, "workflow.StepLoudness:", "\t\tworkflow.StepBlackness: Blackness{n.Tool},\n"},
+	{list, "workflow.StepFinish:", "\t\tworkflow.StepBlackness: Blackness{n.Tool},\n"},
 	{"docs/design.md", "| loudness |", "| blackness | after ready | `audio` | the pictures | spans | index |\n"},
 	{"CHANGELOG.md", "loudness (EBU R128)", "- Black spans are found.\n"},
 }

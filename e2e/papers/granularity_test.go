@@ -18,10 +18,10 @@ import (
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azurite"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/duplicates"
-	"github.com/cutroom/cutroom/shared/provision"
 )
 
 // T4: the tables of a stack that made two videos, of two channels, have the
@@ -71,7 +71,11 @@ func TestTablesHaveTheGranularityThatTheDocsSay(t *testing.T) {
 		return nil
 	})
 	said, full := granularities(t), 0
-	for _, table := range provision.Tables {
+	tables, err := azurite.Tables(t.Context(), account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range tables {
 		rows := rowsByPartition(t, account, table)
 		keys := slices.Sorted(maps.Keys(rows))
 		single := said[table] == "single"

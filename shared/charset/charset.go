@@ -3,7 +3,7 @@
 // that the text may be in: writings.go has which encodings are tried for each. A text
 // that was guessed comes in NFC.
 //
-// Next: workerrole/internal/captions and webrole/internal/startlist, which read it.
+// Next: workerrole/internal/feature/captions and webrole/internal/startlist, which read it.
 package charset
 
 import (

@@ -16,7 +16,6 @@ package playlist
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -289,46 +288,12 @@ func CaptionTime(d time.Duration) string {
 	return fmt.Sprintf("%02d:%02d:%02d.%03d", ms/3_600_000, ms/60_000%60, ms/1000%60, ms%1000)
 }
 
-// CaptionsTrack is captions that a player may offer.
-type CaptionsTrack struct {
-	Language string // BCP 47
-	Name     string // of the language in itself
-}
-
-// WithCaptions adds captions to a multivariant playlist. They come and go after
-// the video is made, so they are not in the stored one.
-func WithCaptions(master string, tracks []CaptionsTrack) string {
-	if len(tracks) == 0 {
-		return master
-	}
-	var media strings.Builder
-	for _, t := range tracks {
-		fmt.Fprintf(&media, "#EXT-X-MEDIA:TYPE=SUBTITLES,GROUP-ID=\"subs\",NAME=%s,LANGUAGE=%s,DEFAULT=NO,AUTOSELECT=YES,URI=\"captions/%s.m3u8\"\n", quoted(t.Name), quoted(t.Language), t.Language)
-	}
-	master = variant.ReplaceAllString(master, `$0,SUBTITLES="subs"`)
-	return strings.Replace(master, "#EXT-X-STREAM-INF:", media.String()+"#EXT-X-STREAM-INF:", 1)
-}
-
-var variant = regexp.MustCompile(`(?m)^#EXT-X-STREAM-INF:.*$`)
-
-// quoted writes a quoted string, which has no escapes (RFC 8216, section 4.2).
-func quoted(text string) string {
+// Quoted writes a quoted string, which has no escapes (RFC 8216, section 4.2).
+func Quoted(text string) string {
 	return `"` + strings.Map(func(r rune) rune {
 		if r == '"' || unicode.IsControl(r) {
 			return -1
 		}
 		return r
 	}, strings.ToValidUTF8(text, "")) + `"`
-}
-
-// Captions draws the media playlist of a language for a video of a length. All captions are
-// one segment, whose times are those of the video, as they are without a map of times
-// (RFC 8216, section 3.5).
-func Captions(language string, seconds float64) string {
-	segment := ""
-	if seconds >= 1e-6 { // less is nothing as it is written
-		segment = fmt.Sprintf("#EXTINF:%.6f,\n%s/0.vtt\n", seconds, language)
-	}
-	return fmt.Sprintf("#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:%d\n#EXT-X-MEDIA-SEQUENCE:0\n#EXT-X-PLAYLIST-TYPE:VOD\n%s#EXT-X-ENDLIST\n",
-		int(math.Ceil(max(1, seconds))), segment)
 }

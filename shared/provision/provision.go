@@ -1,5 +1,5 @@
 // Package provision makes everything that a stack keeps in its storage account. It
-// lists the containers and tables. The queues are in workflow.Specs; package
+// lists the containers and tables of no feature. The queues are in workflow.Specs; package
 // azq makes them, and the container and table that they need.
 package provision
 
@@ -10,44 +10,33 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/apikeys"
-	"github.com/cutroom/cutroom/shared/audit"
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/catalog"
-	"github.com/cutroom/cutroom/shared/duplicates"
 	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/engine/workers"
-	"github.com/cutroom/cutroom/shared/registrations"
-	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/views"
 )
 
 // Containers and Tables are the base names, without those of package azq.
 var (
 	Containers = []string{engine.SourcesContainer, engine.MediaContainer, azq.ClaimsContainer, azq.ControlContainer}
 	Tables     = append([]string{
-		workers.Table,
-		apikeys.Table, audit.Table,
-		catalog.CatalogTable, catalog.RecentTable, searchindex.TermsTable, searchindex.PostingsTable, searchindex.VariantsTable,
-		views.Table,
-		registrations.Table,
-		duplicates.Table,
-		tablestore.UnreadableTable,
+		workers.Table, catalog.CatalogTable, catalog.RecentTable, tablestore.UnreadableTable,
 	}, videostore.Tables...)
 )
 
-// Ensure makes whatever a fresh account lacks. Every role calls it at its start;
-// repeating it is no error.
-func Ensure(ctx context.Context, account *azstore.Account, queues *azq.Client) error {
+// Ensure makes whatever a fresh account lacks, with the tables of features. Every role calls
+// it at its start; repeating it is no error.
+func Ensure(ctx context.Context, account *azstore.Account, queues *azq.Client, features ...string) error {
 	if err := queues.Ensure(ctx); err != nil {
 		return err
 	}
-	return account.Ensure(ctx, azstore.Names{Containers: Containers, Tables: Tables})
+	return account.Ensure(ctx, azstore.Names{Containers: Containers, Tables: slices.Concat(Tables, features)})
 }
 
 // A role assignment on Azure counts some minutes after it was made, so a role that is
@@ -62,8 +51,8 @@ const (
 // for ten minutes. Meanwhile the role is alive and not ready: addrs, which are its
 // listeners', answer /livez with 200 and all else with 503 and the reason. They are free
 // again when it returns. Safe to repeat. A wrong key fails at once.
-func Await(ctx context.Context, account *azstore.Account, queues *azq.Client, addrs ...string) error {
-	return await(ctx, rightsPatience, rightsPause, addrs, func() error { return Ensure(ctx, account, queues) })
+func Await(ctx context.Context, account *azstore.Account, queues *azq.Client, features, addrs []string) error {
+	return await(ctx, rightsPatience, rightsPause, addrs, func() error { return Ensure(ctx, account, queues, features...) })
 }
 
 func await(ctx context.Context, patience, pause time.Duration, addrs []string, ensure func() error) error {

@@ -8,7 +8,6 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/indexrows"
-	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -29,7 +28,7 @@ func CheckRace(race video.Race) (Event, error) {
 
 // rowsOf is one row for a public video that shows a race.
 func rowsOf(v video.Video) []indexrows.Row {
-	if v.Race == nil || !searchindex.Searchable(v) {
+	if v.Race == nil || !v.Searchable() {
 		return nil
 	}
 	event, err := CheckRace(*v.Race)

@@ -67,12 +67,6 @@ func New(a *azstore.Account) *Index {
 	return x
 }
 
-// Searchable reports whether the search finds a video: it is public and ready. A
-// video that is being reprocessed still plays its old generation and is found.
-func Searchable(v video.Video) bool {
-	return v.Visibility == video.Public && !v.State.Gone() && (v.State == engine.Ready || v.Serving > 0)
-}
-
 // field names a group of posting lists. It is the start of PartitionKeys.
 type field string
 
@@ -133,7 +127,7 @@ func (d document) analyse() map[field]fieldText {
 }
 
 func rowsOf(v video.Video) []indexrows.Row {
-	if !Searchable(v) {
+	if !v.Searchable() {
 		return nil
 	}
 	own, fields := documentOf(v)

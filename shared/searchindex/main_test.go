@@ -108,7 +108,7 @@ func (w *world) scan(t testing.TB, q Query) []engine.ID {
 	}
 	var places []string
 	for _, v := range w.Videos() {
-		if !Searchable(v) || len(c) == 0 {
+		if !v.Searchable() || len(c) == 0 {
 			continue
 		}
 		d, texts := documentOf(v)

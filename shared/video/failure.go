@@ -19,8 +19,6 @@ const (
 	TooManyStreams   engine.Code = "too_many_streams"
 	TooMuchMetadata  engine.Code = "too_much_metadata" // tags, attached files and indexes that are too large to be read
 	EncryptedMedia   engine.Code = "encrypted_media"
-	InvalidCaptions  engine.Code = "invalid_captions" // not WebVTT or SRT with cues
-	UndecodableText  engine.Code = "undecodable_text" // captions or a list in an encoding that cannot be told, or damaged
 )
 
 // Notice is a stable, documented name for what of a source a video lacks that plays

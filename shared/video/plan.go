@@ -245,21 +245,6 @@ type FinishOutput struct {
 	Frames     int64  `json:"frames"`
 }
 
-// CaptionsOutput is what a captions step wrote: a WebVTT file in container "media".
-type CaptionsOutput struct {
-	Blob    string `json:"blob"`
-	Bytes   int64  `json:"bytes"`
-	Cues    int    `json:"cues"`
-	LeftOut int    `json:"leftOut,omitempty"` // cues, or the end of their text
-	Charset string `json:"charset,omitempty"` // what the file was read as
-}
-
-// ClipOutput is what a clip step wrote: one blob in container "media".
-type ClipOutput struct {
-	Blob  string `json:"blob"`
-	Bytes int64  `json:"bytes"`
-}
-
 // Rational is an exact fraction such as the frame rate 30000/1001.
 type Rational struct {
 	Num int64 `json:"num"`

@@ -28,9 +28,6 @@ func (v Visibility) Linked() bool { return v == Public || v == Unlisted }
 // LocalOwner owns the videos of a stack without sign-in, and of the access token's holders.
 const LocalOwner = "local"
 
-// MaxCaptions bounds a file of captions, in bytes. A film's has about 100 KB.
-const MaxCaptions = 1 << 20
-
 // MaxDuration is the longest video that is taken.
 const MaxDuration = 4 * time.Hour
 
@@ -70,4 +67,10 @@ type Rendition struct {
 	Width   int    `json:"width"`   // pixels, even
 	Height  int    `json:"height"`  // pixels, even
 	MaxRate int    `json:"maxRate"` // bits per second, the VBV ceiling
+}
+
+// Searchable reports whether the search finds a video: it is public and ready. A
+// video that is being reprocessed still plays its old generation and is found.
+func (v Video) Searchable() bool {
+	return v.Visibility == Public && !v.State.Gone() && (v.State == engine.Ready || v.Serving > 0)
 }

@@ -17,51 +17,16 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/inject"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/clips"
 	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-// finished makes a video of 8 s at 30 frames per second that is ready and
-// settled, and throws away what was sent for it.
-func finished(t *testing.T, s *videostore.Store, out *outgoing) engine.ID {
-	t.Helper()
-	id := uploaded(t, s)
-	probed(t, s, id, plan(2, false))
-	finish(t, s, id, 1)
-	marks, err := inflight(t, s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range marks {
-		if m.ID == id {
-			if err := s.ClearInflight(t.Context(), m); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	out.take()
-	return id
-}
-
-func finish(t *testing.T, s *videostore.Store, id engine.ID, generation int) {
-	t.Helper()
-	c, err := s.Claim(t.Context(), engine.Key{ID: id, Generation: generation, Step: workflow.StepFinish}, "m", "w", time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = c.Commit(t.Context(), videostore.Commit{Output: video.FinishOutput{Frames: 240}, Edit: func(v *video.Video) {
-		v.State, v.Playable, v.Serving = engine.Ready, true, generation
-	}})
-	if err := errors.Join(err, c.SendOutbox(t.Context())); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestFootageFindsTheFrameThatIsShown(t *testing.T) {
 	t.Parallel()
-	ntsc := videostore.Footage{Generation: 3, FPS: video.Rational{Num: 30000, Den: 1001}, Frames: 300} // 10.01 s
+	ntsc := clips.Footage{Generation: 3, FPS: video.Rational{Num: 30000, Den: 1001}, Frames: 300} // 10.01 s
 	for _, c := range []struct {
 		start, length float64
 		first, frames int // frames 0: outside
@@ -89,7 +54,7 @@ func TestFootageFindsTheFrameThatIsShown(t *testing.T) {
 	} {
 		k, err := ntsc.Clip(c.start, c.length)
 		if c.frames == 0 {
-			if !errors.Is(err, videostore.ErrOutside) {
+			if !errors.Is(err, clips.ErrOutside) {
 				t.Errorf("%v s from %v: %v, want ErrOutside", c.length, c.start, err)
 			}
 			continue
@@ -102,13 +67,13 @@ func TestFootageFindsTheFrameThatIsShown(t *testing.T) {
 		if err != nil || again != k {
 			t.Errorf("%s asked for by its own times is %s (%v)", k.Name(), again.Name(), err)
 		}
-		if back, err := videostore.ParseClipID("", k.Name()); err != nil || back != k {
+		if back, err := clips.ParseID("", k.Name()); err != nil || back != k {
 			t.Errorf("ParseClipID(%q) = %v, %v", k.Name(), back, err)
 		}
 	}
 	for _, bad := range []string{"", "g1", "g1-0", "g01-0-1", "g1-0-1 ", "g1-0-1-", "g-1-0-1", "g1--1-1", "g0-0-1", "g1-0-0", "g1-+0-1", "g1-0000000001-1", "g1-1-9999999", "x"} {
-		if k, err := videostore.ParseClipID("", bad); !errors.Is(err, videostore.ErrNoClip) {
-			t.Errorf("ParseClipID(%q) = %v, %v; want ErrNoClip", bad, k, err)
+		if k, err := clips.ParseID("", bad); !errors.Is(err, clips.ErrNotFound) {
+			t.Errorf("ParseClipID(%q) = %v, %v; want ErrNotFound", bad, k, err)
 		}
 	}
 }
@@ -122,7 +87,7 @@ func TestClipIsPromisedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := s.Footage(t.Context(), id)
+	f, err := clips.FootageOf(t.Context(), s, id)
 	if err != nil || f.Frames != 240 || f.Seconds() != 8 || f.Generation != 1 {
 		t.Fatalf("Footage = %+v, %v", f, err)
 	}
@@ -133,7 +98,7 @@ func TestClipIsPromisedOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			clip, err := s.RequestClip(t.Context(), k, video.LocalOwner)
+			clip, err := clips.Request(t.Context(), s, k, video.LocalOwner)
 			if err != nil || clip.Key != k || clip.State != engine.RunQueued || clip.CreatedAt.IsZero() {
 				t.Errorf("RequestClip = %+v, %v", clip, err)
 			}
@@ -166,11 +131,11 @@ func TestClipPromiseSurvivesBrokenQueue(t *testing.T) {
 	id := finished(t, s, out)
 	k := engine.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 7, Length: 9}
 	out.broken = errors.New("queue is away")
-	if _, err := s.RequestClip(t.Context(), k, video.LocalOwner); !errors.Is(err, out.broken) {
+	if _, err := clips.Request(t.Context(), s, k, video.LocalOwner); !errors.Is(err, out.broken) {
 		t.Fatalf("RequestClip = %v, want the sender's error", err)
 	}
 	out.broken = nil
-	if clip, err := s.RequestClip(t.Context(), k, video.LocalOwner); err != nil || clip.State != engine.RunQueued {
+	if clip, err := clips.Request(t.Context(), s, k, video.LocalOwner); err != nil || clip.State != engine.RunQueued {
 		t.Fatalf("asked again: %+v, %v", clip, err)
 	}
 	if err := s.Flush(t.Context(), id); err != nil {
@@ -190,7 +155,7 @@ func TestClipIsAStep(t *testing.T) {
 	if _, err := s.Claim(t.Context(), k, "m", "w", time.Time{}); !errors.Is(err, engine.ErrGone) {
 		t.Errorf("claim of a clip that was not asked for: %v, want ErrGone", err)
 	}
-	if _, err := s.RequestClip(t.Context(), k, video.LocalOwner); err != nil {
+	if _, err := clips.Request(t.Context(), s, k, video.LocalOwner); err != nil {
 		t.Fatal(err)
 	}
 	stale, err := s.Claim(t.Context(), k, "m", "worker-1", time.Time{})
@@ -201,16 +166,16 @@ func TestClipIsAStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := stale.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: "stale"}}); !errors.Is(err, engine.ErrSuperseded) {
+	if err := stale.Commit(t.Context(), videostore.Commit{Output: clips.Output{Blob: "stale"}}); !errors.Is(err, engine.ErrSuperseded) {
 		t.Errorf("stale commit: %v, want ErrSuperseded", err)
 	}
-	if err := fresh.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: "fresh"}}); err != nil {
+	if err := fresh.Commit(t.Context(), videostore.Commit{Output: clips.Output{Blob: "fresh"}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Claim(t.Context(), k, "m", "w", time.Time{}); !errors.Is(err, engine.ErrDone) {
 		t.Errorf("claim of a clip that is done: %v, want ErrDone", err)
 	}
-	if clip, err := s.RequestClip(t.Context(), k, video.LocalOwner); err != nil || clip.State != engine.RunDone || string(clip.Output) == "" {
+	if clip, err := clips.Request(t.Context(), s, k, video.LocalOwner); err != nil || clip.State != engine.RunDone || string(clip.Output) == "" {
 		t.Errorf("asked again: %+v, %v; want the clip that is there", clip, err)
 	}
 	if n := len(out.take()); n != 1 {
@@ -236,14 +201,14 @@ func TestClipFailsAlone(t *testing.T) {
 		"attempts used up": func(k engine.Key) error { return s.FailStep(t.Context(), k, failure) },
 	} {
 		k := engine.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: len(name), Length: 9}
-		asked, err := s.RequestClip(t.Context(), k, video.LocalOwner)
+		asked, err := clips.Request(t.Context(), s, k, video.LocalOwner)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := fail(k); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		clip, err := s.Requested(t.Context(), k)
+		clip, err := clips.Read(t.Context(), s, k)
 		if err != nil || clip.State != engine.RunFailed || clip.Error == nil || clip.Error.Code != failure.Code {
 			t.Errorf("%s: %+v, %v; want the failure", name, clip, err)
 		}
@@ -254,7 +219,7 @@ func TestClipFailsAlone(t *testing.T) {
 		if diff := cmp.Diff([]string{"encode-high: clip"}, out.take()); diff != "" {
 			t.Errorf("%s: sent (-want +got):\n%s", name, diff)
 		}
-		again, err := s.RequestClip(t.Context(), k, video.LocalOwner)
+		again, err := clips.Request(t.Context(), s, k, video.LocalOwner)
 		if err != nil || again.State != engine.RunQueued || again.Error != nil || !again.CreatedAt.Equal(asked.CreatedAt) {
 			t.Errorf("%s: asked again: %+v, %v", name, again, err)
 		}
@@ -269,7 +234,7 @@ func TestClipOfADeletedVideoCannotComeBack(t *testing.T) {
 	s, out := setup(t)
 	id := finished(t, s, out)
 	k := engine.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 7, Length: 9}
-	if _, err := s.RequestClip(t.Context(), k, video.LocalOwner); err != nil {
+	if _, err := clips.Request(t.Context(), s, k, video.LocalOwner); err != nil {
 		t.Fatal(err)
 	}
 	c, err := s.Claim(t.Context(), k, "m", "w", time.Time{})
@@ -282,7 +247,7 @@ func TestClipOfADeletedVideoCannotComeBack(t *testing.T) {
 	other := k
 	other.Index = 8
 	for _, asked := range []engine.Key{k, other} {
-		if _, err := s.RequestClip(t.Context(), asked, video.LocalOwner); !errors.Is(err, engine.ErrNotFound) {
+		if _, err := clips.Request(t.Context(), s, asked, video.LocalOwner); !errors.Is(err, engine.ErrNotFound) {
 			t.Errorf("asked under a tombstone: %v, want ErrNotFound", err)
 		}
 	}
@@ -292,7 +257,7 @@ func TestClipOfADeletedVideoCannotComeBack(t *testing.T) {
 	if claimed, err := s.Erase(t.Context(), id, false); err != nil || !claimed {
 		t.Fatalf("Erase = %t, %v; a clip was claimed", claimed, err)
 	}
-	if err := c.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: "late"}}); !errors.Is(err, engine.ErrGone) {
+	if err := c.Commit(t.Context(), videostore.Commit{Output: clips.Output{Blob: "late"}}); !errors.Is(err, engine.ErrGone) {
 		t.Errorf("late commit: %v, want ErrGone", err)
 	}
 	if err := s.FailStep(t.Context(), k, &engine.Failure{}); err != nil {
@@ -301,11 +266,11 @@ func TestClipOfADeletedVideoCannotComeBack(t *testing.T) {
 	if _, err := s.Erase(t.Context(), id, true); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Footage(t.Context(), id); !errors.Is(err, engine.ErrNotFound) {
+	if _, err := clips.FootageOf(t.Context(), s, id); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("Footage: %v, want ErrNotFound", err)
 	}
-	if _, err := s.Requested(t.Context(), k); !errors.Is(err, videostore.ErrNoClip) {
-		t.Errorf("Clip: %v, want ErrNoClip", err)
+	if _, err := clips.Read(t.Context(), s, k); !errors.Is(err, clips.ErrNotFound) {
+		t.Errorf("Clip: %v, want ErrNotFound", err)
 	}
 }
 
@@ -316,18 +281,18 @@ func TestClipKeepsItsGeneration(t *testing.T) {
 	s, out := setup(t)
 	id := finished(t, s, out)
 	k := engine.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 7, Length: 9}
-	if _, err := s.RequestClip(t.Context(), k, video.LocalOwner); err != nil {
+	if _, err := clips.Request(t.Context(), s, k, video.LocalOwner); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Reprocess(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	if f, err := s.Footage(t.Context(), id); err != nil || f.Generation != 1 {
+	if f, err := clips.FootageOf(t.Context(), s, id); err != nil || f.Generation != 1 {
 		t.Errorf("Footage during the reprocessing: %+v, %v", f, err)
 	}
 	other := k
 	other.Length = 10
-	if _, err := s.RequestClip(t.Context(), other, video.LocalOwner); err != nil {
+	if _, err := clips.Request(t.Context(), s, other, video.LocalOwner); err != nil {
 		t.Errorf("asked during the reprocessing: %v", err)
 	}
 	p := plan(2, false)
@@ -341,7 +306,7 @@ func TestClipKeepsItsGeneration(t *testing.T) {
 	}
 	finish(t, s, id, 2)
 	other.Length = 11
-	if _, err := s.RequestClip(t.Context(), other, video.LocalOwner); !errors.Is(err, engine.ErrState) {
+	if _, err := clips.Request(t.Context(), s, other, video.LocalOwner); !errors.Is(err, engine.ErrState) {
 		t.Errorf("asked of a generation that was replaced: %v, want ErrState", err)
 	}
 	view, err := s.ViewWithRequests(t.Context(), id, false)
@@ -352,7 +317,7 @@ func TestClipKeepsItsGeneration(t *testing.T) {
 	if err != nil {
 		t.Fatalf("claim of a clip of the replaced generation: %v", err)
 	}
-	if err := c.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: "b"}}); err != nil {
+	if err := c.Commit(t.Context(), videostore.Commit{Output: clips.Output{Blob: "b"}}); err != nil {
 		t.Fatal(err)
 	}
 	other.Length = 10
@@ -361,9 +326,9 @@ func TestClipKeepsItsGeneration(t *testing.T) {
 	}
 	for all, want := range map[bool]int{true: 2, false: 0} {
 		view, err = s.ViewWithRequests(t.Context(), id, all)
-		clips := slices.DeleteFunc(view.Runs, func(s engine.Run) bool { return s.Key.Step != workflow.StepClip })
-		if err != nil || view.Keeps(1) || len(clips) != want {
-			t.Errorf("keeps generation 1: %t, %d clips, want %d (%v)", view.Keeps(1), len(clips), want, err)
+		made := slices.DeleteFunc(view.Runs, func(s engine.Run) bool { return s.Key.Step != workflow.StepClip })
+		if err != nil || view.Keeps(1) || len(made) != want {
+			t.Errorf("keeps generation 1: %t, %d clips, want %d (%v)", view.Keeps(1), len(made), want, err)
 		}
 	}
 }
@@ -376,19 +341,19 @@ func TestClipsArePaged(t *testing.T) {
 	for first := range 5 {
 		k := engine.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 30 * first, Length: 30}
 		want = append(want, k.Name())
-		if _, err := s.RequestClip(t.Context(), k, video.LocalOwner); err != nil {
+		if _, err := clips.Request(t.Context(), s, k, video.LocalOwner); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var got []string
 	token := ""
 	for pages := 0; pages == 0 || token != ""; pages++ {
-		var clips []engine.Run
+		var page []engine.Run
 		var err error
-		if clips, token, err = s.Clips(t.Context(), id, 2, token); err != nil || len(clips) > 2 {
-			t.Fatalf("page %d: %d clips, %v", pages, len(clips), err)
+		if page, token, err = clips.List(t.Context(), s, id, 2, token); err != nil || len(page) > 2 {
+			t.Fatalf("page %d: %d clips, %v", pages, len(page), err)
 		}
-		for _, c := range clips {
+		for _, c := range page {
 			got = append(got, c.Key.Name())
 			if time.Since(c.CreatedAt) > time.Minute {
 				t.Errorf("%s was created at %v", c.Key, c.CreatedAt)
@@ -398,7 +363,7 @@ func TestClipsArePaged(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("clips (-want +got):\n%s", diff)
 	}
-	if _, _, err := s.Clips(t.Context(), id, 2, "AAAA"); !errors.Is(err, tablestore.ErrToken) {
+	if _, _, err := clips.List(t.Context(), s, id, 2, "AAAA"); !errors.Is(err, tablestore.ErrToken) {
 		t.Errorf("forged token: %v, want ErrToken", err)
 	}
 }
@@ -454,11 +419,11 @@ func TestClipAskedForDuringADelete(t *testing.T) {
 	t.Parallel()
 	late, s, id, erased := erasedMeanwhile(t, func(s *videostore.Store, out *outgoing) engine.ID { return finished(t, s, out) })
 	k := engine.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 7, Length: 9}
-	_, err := late.RequestClip(t.Context(), k, video.LocalOwner)
+	_, err := clips.Request(t.Context(), late, k, video.LocalOwner)
 	if !errors.Is(err, engine.ErrNotFound) || !erased.Load() {
 		t.Errorf("RequestClip = %v, want ErrNotFound; erased in between: %t", err, erased.Load())
 	}
-	if _, err := s.Requested(t.Context(), k); !errors.Is(err, videostore.ErrNoClip) {
+	if _, err := clips.Read(t.Context(), s, k); !errors.Is(err, clips.ErrNotFound) {
 		t.Errorf("Clip: %v; nothing may be left of an erased video", err)
 	}
 }

@@ -2,7 +2,6 @@
 // videos have:
 //
 //   - what rows say of a film: playlists, progress, what a viewer misses (view.go);
-//   - clips and captions, which are steps on request (request.go);
 //   - quotas of owners, and of all together (quota.go).
 //
 // Next: shared/playlist, which turns these rows into HLS.

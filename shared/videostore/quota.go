@@ -1,6 +1,7 @@
 package videostore
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -28,7 +29,7 @@ type Quota struct {
 
 // Limits are the quotas of a stack. 0 is no limit.
 type Limits struct {
-	ClipsOfVideo  int   // open clips of one video: see RequestClip
+	ClipsOfVideo  int   // open clips of one video: see ReservePlace
 	Clips         int64 // open clips of all videos
 	Reprocessings int64 // that are open; a retry is not counted
 	Owner         Quota // of each owner but the next
@@ -177,9 +178,18 @@ func lineOf(v video.Video, old ledgerRow) (want ledgerRow, seconds int64) {
 	return want, seconds
 }
 
-// reserveClip takes one of the clips that may be made at once: of the requester's quota,
-// and of that of all together.
-func (s *Store) reserveClip(ctx context.Context, asker string, clip engine.Key) error {
+// ReservePlace takes a place for work on request, such as a clip, of which so many may be open: of
+// the video, of the requester, and of all together. With again only the video's are counted.
+// ErrBusy, or a *QuotaError of the requester.
+func (s *Store) ReservePlace(ctx context.Context, asker string, clip engine.Key, again bool) error {
+	if most := s.limits.ClipsOfVideo; most > 0 {
+		if full, err := s.HasRequests(ctx, clip.ID, clip.Step, engine.IsOpen, most); full || err != nil {
+			return cmp.Or(err, ErrBusy)
+		}
+	}
+	if again {
+		return nil
+	}
 	mine, limit := ledgerOf(asker), s.limits.quotaOf(asker).Clips
 	took, err := s.takePlace(ctx, mine, clip, limit, &QuotaError{Quota: QuotaClips, Limit: limit})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
@@ -42,17 +43,27 @@ func Clean(ctx context.Context, a *azstore.Account) error {
 			errs = append(errs, err)
 		}
 	}
-	filter := fmt.Sprintf("TableName ge '%s' and TableName lt '%s~'", prefix, prefix)
+	tables, err := Tables(ctx, a)
+	errs = append(errs, err)
+	for _, base := range tables {
+		_, err := a.Tables.DeleteTable(ctx, a.Name(base), nil)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// Tables lists the tables under the account's prefix by their base names.
+func Tables(ctx context.Context, a *azstore.Account) (bases []string, _ error) {
+	filter := fmt.Sprintf("TableName ge '%s' and TableName lt '%s~'", a.Prefix(), a.Prefix())
 	tables := a.Tables.NewListTablesPager(&aztables.ListTablesOptions{Filter: &filter})
 	for tables.More() {
 		page, err := tables.NextPage(ctx)
 		if err != nil {
-			return fmt.Errorf("list tables: %w", err)
+			return nil, fmt.Errorf("list tables: %w", err)
 		}
 		for _, table := range page.Tables {
-			_, err := a.Tables.DeleteTable(ctx, *table.Name, nil)
-			errs = append(errs, err)
+			bases = append(bases, strings.TrimPrefix(*table.Name, a.Prefix()))
 		}
 	}
-	return errors.Join(errs...)
+	return bases, nil
 }

@@ -3,20 +3,15 @@ package access
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/cutroom/cutroom/shared/audit"
 	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/webrole/internal/middleware"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
 
@@ -71,17 +66,21 @@ func unauthorized(c *gin.Context, people bool) *problem.Error {
 	return problem.New(problem.Unauthorized, "This needs an access token or an API key.")
 }
 
+// Recorder has a request handled that changes something, and writes it down. With an error it
+// was not handled.
+type Recorder func(*gin.Context) error
+
 // Enforce stands before every handler of a router and lets through what the rule of
-// the route allows. A change is written down before it is made, and its answer after it.
-func Enforce(rules Rules, videos *videostore.Store, trail *audit.Log) gin.HandlerFunc {
+// the route allows. record, if there is one, writes down changes.
+func Enforce(rules Rules, videos *videostore.Store, record Recorder) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		if c.FullPath() == "" {
 			return // no route: NoRoute and NoMethod answer
 		}
 		do := rules.of(c)
 		err := check(c, videos, do)
-		if err == nil && changes(c, do) {
-			err = record(c, trail)
+		if err == nil && record != nil && changes(c, do) {
+			err = record(c)
 		}
 		if err != nil {
 			if c.Request.ContentLength != 0 {
@@ -141,9 +140,6 @@ func Refused(c *gin.Context) error {
 	return problem.New(problem.Forbidden, "You may not do this.")
 }
 
-// outcomeWithin bounds the second row, which is written when the answer is out.
-const outcomeWithin = 3 * time.Second
-
 // labFault is the lab, which is there on loopback only. It breaks the storage
 // that the trail is in, and must be able to mend it.
 const labFault = "/api/v1/lab/:fault"
@@ -154,35 +150,3 @@ func changes(c *gin.Context, do Action) bool {
 	read := c.Request.Method == http.MethodGet || c.Request.Method == http.MethodHead
 	return !read && !slices.Contains([]Action{See, Look, Anyone}, do) && c.FullPath() != labFault
 }
-
-// record has a request handled between two rows of the audit log: one of what is asked,
-// without which it is not done, and one of what was answered, which may be lost.
-func record(c *gin.Context, trail *audit.Log) error {
-	ctx := c.Request.Context()
-	caller := IdentityOf(ctx)
-	var subject []string
-	for _, p := range c.Params {
-		subject = append(subject, p.Key+"="+p.Value[:min(len(p.Value), maxParameter)])
-	}
-	e := audit.Entry{
-		Owner: caller.Owner, Role: string(caller.Role), Key: caller.Key, From: middleware.Client(c).String(),
-		Action: c.Request.Method + " " + c.FullPath(), Subject: strings.Join(subject, " "), Request: c.Writer.Header().Get(middleware.RequestIDHeader),
-	}
-	if err := trail.Write(ctx, e); err != nil {
-		return err
-	}
-	c.Next()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeWithin)
-	defer cancel()
-	e.Status = c.Writer.Status()
-	if e.Status < http.StatusBadRequest {
-		e.Made = c.Writer.Header().Get("Location")
-	}
-	if err := trail.Write(ctx, e); err != nil {
-		slog.WarnContext(ctx, "the outcome of a change is not in the audit trail", "request", e.Request, "status", e.Status, "error", err)
-	}
-	return nil
-}
-
-// maxParameter bounds one value of a path, in bytes. Ours are shorter.
-const maxParameter = 100

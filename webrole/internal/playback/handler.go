@@ -33,6 +33,7 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 	"github.com/cutroom/cutroom/webrole/internal/recent"
+	"github.com/cutroom/cutroom/webrole/internal/web"
 )
 
 // Cache-Control values. Playlists grow; what a generation names never changes;
@@ -49,15 +50,14 @@ const (
 
 // Service is safe for concurrent use.
 type Service struct {
-	videos *videostore.Store
-	blobs  *blobstore.Store
-	views  *recent.Cache[viewKey, committed]
-	tracks *recent.Cache[engine.ID, []playlist.CaptionsTrack]
+	blobs    *blobstore.Store
+	views    *recent.Cache[viewKey, committed]
+	features []web.Feature
 }
 
-// New returns the playback of an account's videos.
-func New(videos *videostore.Store, blobs *blobstore.Store) *Service {
-	return &Service{videos: videos, blobs: blobs, views: newViews(videos), tracks: newTracks(videos)}
+// New returns the playback of an account's videos, with what features have beside them.
+func New(videos *videostore.Store, blobs *blobstore.Store, features []web.Feature) *Service {
+	return &Service{blobs: blobs, views: newViews(videos), features: features}
 }
 
 // Register adds the routes under /v/.
@@ -129,13 +129,15 @@ func (s *Service) find(ctx context.Context, q request, path string) (resource, e
 	switch {
 	case isPlaylist && !nested:
 		return s.playlist(ctx, q, name)
-	case dir == "clips":
-		return s.clip(ctx, q, file)
-	case dir == "captions":
-		return s.captions(ctx, q, file)
 	case dir == "files":
 		return s.file(q, file)
-	case nested:
+	}
+	for _, f := range s.features {
+		if files := f.Plays[dir]; files != nil {
+			return s.beside(ctx, q, files, file)
+		}
+	}
+	if nested {
 		return s.media(ctx, q, dir, file)
 	}
 	return s.extra(ctx, q, path)
@@ -159,8 +161,10 @@ func (s *Service) playlist(ctx context.Context, q request, name string) (resourc
 		return resource{}, err
 	}
 	text, err := playlistText(q, q.presented(c), name)
-	if err == nil && name == "master" {
-		text, err = s.withCaptions(ctx, q.video.ID, text)
+	for _, f := range s.features {
+		if err == nil && name == "master" && f.Extend != nil {
+			text, err = f.Extend(ctx, q.video.ID, text)
+		}
 	}
 	return resource{text: text, contentType: playlist.ContentType, cache: neverStore}, err
 }
@@ -168,7 +172,7 @@ func (s *Service) playlist(ctx context.Context, q request, name string) (resourc
 // playlistText is a projection of what is committed.
 func playlistText(q request, c committed, name string) (string, error) {
 	if !c.Ready() && !q.video.State.Active() && q.video.State != engine.AwaitingUpload {
-		return "", missing()
+		return "", web.NoFile()
 	}
 	if !c.Ready() {
 		return "", problem.New(problem.NotYet, "Nothing can be watched yet.").After(1)
@@ -178,7 +182,7 @@ func playlistText(q request, c committed, name string) (string, error) {
 	}
 	text, found := playlist.Media(c.Presentation, name)
 	if !found {
-		return "", missing()
+		return "", web.NoFile()
 	}
 	return text, nil
 }
@@ -189,7 +193,7 @@ func (s *Service) media(ctx context.Context, q request, dir, file string) (resou
 		digits, ok := strings.CutSuffix(file, ".m4s")
 		n, err := strconv.Atoi(digits)
 		if !ok || err != nil || n < 0 {
-			return resource{}, missing()
+			return resource{}, web.NoFile()
 		}
 		number = n
 	}
@@ -202,7 +206,7 @@ func (s *Service) media(ctx context.Context, q request, dir, file string) (resou
 	}
 	res, found := locate(q.presented(c), dir, number)
 	if !found {
-		return resource{}, missing()
+		return resource{}, web.NoFile()
 	}
 	res.cache = q.cache()
 	return res, nil
@@ -262,7 +266,7 @@ var extras = map[string]string{
 func (s *Service) extra(ctx context.Context, q request, name string) (resource, error) {
 	res := resource{contentType: extras[name], cache: q.cache()}
 	if res.contentType == "" {
-		return res, missing()
+		return res, web.NoFile()
 	}
 	c, err := s.view(ctx, q, func(c committed) bool { return name == "poster.jpg" && poster(c) != "" })
 	if err != nil {
@@ -281,7 +285,7 @@ func (s *Service) extra(ctx context.Context, q request, name string) (resource, 
 		res.filename = mime.FormatMediaType("attachment", map[string]string{"filename": filename(q.video.Title) + ".mp4"})
 	}
 	if res.blob == "" {
-		return res, missing()
+		return res, web.NoFile()
 	}
 	info, err := s.blobs.Head(ctx, engine.MediaContainer, res.blob)
 	if err != nil {
@@ -300,36 +304,21 @@ func (s *Service) file(q request, path string) (resource, error) {
 			return resource{blob: f.Blob, length: f.Bytes, contentType: f.ContentType, cache: q.cache()}, nil
 		}
 	}
-	return resource{}, missing()
+	return resource{}, web.NoFile()
 }
 
-// clip is a clip that is ready: one point read more than for a segment. Its address names
-// the generation, so the bytes there never change.
-func (s *Service) clip(ctx context.Context, q request, file string) (resource, error) {
-	name, ok := strings.CutSuffix(file, ".mp4")
-	key, err := videostore.ParseClipID(q.video.ID, name)
-	if !ok || err != nil {
-		return resource{}, missing()
+// beside is a file of a feature.
+func (s *Service) beside(ctx context.Context, q request, files web.Files, name string) (resource, error) {
+	found, err := files(ctx, q.video, name)
+	res := resource{blob: found.Blob, length: found.Bytes, text: found.Text, contentType: found.ContentType, cache: askAgain}
+	if found.Blob == "" {
+		res.cache = neverStore
 	}
-	out, err := made[video.ClipOutput](ctx, s.videos, key)
-	if err != nil {
-		return resource{}, err
+	if found.Fixed {
+		q.pinned = true
+		res.cache = q.cache()
 	}
-	q.pinned = true
-	return resource{blob: out.Blob, length: out.Bytes, contentType: typeVideo, cache: q.cache()}, nil
-}
-
-// made is what came of a request, or the error that there is no such file (yet).
-func made[Output any](ctx context.Context, videos *videostore.Store, key engine.Key) (*Output, error) {
-	run, err := videos.Requested(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	out, err := engine.OutputOf[Output](run)
-	if err == nil && out == nil {
-		err = missing()
-	}
-	return out, err
+	return res, err
 }
 
 // poster is that of the chunk that made it.
@@ -360,10 +349,6 @@ func filename(title string) string {
 		return "video"
 	}
 	return clean
-}
-
-func missing() error {
-	return problem.New(problem.NotFound, "There is no such file.")
 }
 
 // maxViews is how many generations are remembered. Committed rows never
@@ -408,7 +393,7 @@ func newViews(store *videostore.Store) *recent.Cache[viewKey, committed] {
 // view if it is complete or has what is wanted, else one that is read now.
 func (s *Service) view(ctx context.Context, q request, has func(committed) bool) (committed, error) {
 	if q.generation > q.video.Generation { // META knows: nothing is read, and no view makes room for it
-		return committed{}, missing()
+		return committed{}, web.NoFile()
 	}
 	return s.views.Get(ctx, viewKey{q.video.ID, q.generation}, func(c committed, _ time.Duration) bool {
 		return c.complete() || has(c)

@@ -28,7 +28,10 @@ import (
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/access"
+	"github.com/cutroom/cutroom/webrole/internal/httpapi"
+	"github.com/cutroom/cutroom/webrole/internal/problem"
 	"github.com/cutroom/cutroom/webrole/internal/recent"
+	"github.com/cutroom/cutroom/webrole/internal/web"
 )
 
 const (
@@ -104,8 +107,19 @@ func respond(r *http.Request, status int, body []byte, kind string) *http.Respon
 	return res
 }
 
+// folder is what a feature has below the address of a video.
+type folder struct {
+	feature func(*httpapi.Server) web.Feature
+	add     func(testing.TB, *fixture, engine.ID) // makes the fixture have it
+	served  string                                // paths that are found
+	seeds   []string                              // more paths
+}
+
+// folders are added by the files of features.
+var folders []folder
+
 // fixture is two videos with everything that a path can name: three chunks with two
-// renditions and sound, the files of finish, captions, a clip, and a file of a step. Of a
+// renditions and sound, the files of finish, a file of a step, and folders. Of a
 // video that is being made the second chunk is a preview.
 type fixture struct {
 	*memory
@@ -173,18 +187,9 @@ func (fix *fixture) add(f testing.TB, id engine.ID) {
 		},
 		Title: "A film", Visibility: video.Public, DurationSeconds: 30,
 	}})
-	clip, err := videostore.ParseClipID(id, "g1-0-50")
-	if err != nil {
-		f.Fatal(err)
+	for _, folder := range folders {
+		folder.add(f, fix, id)
 	}
-	captions, err := videostore.CaptionsKey(id, "en")
-	if err != nil {
-		f.Fatal(err)
-	}
-	fix.row(f, id, clip.RowKey(), map[string]any{"State": string(engine.RunDone), "Output": video.ClipOutput{Blob: fix.blob(id, "clip"), Bytes: blobLength}})
-	fix.row(f, id, captions.RowKey(), map[string]any{"State": string(engine.RunDone), "Output": video.CaptionsOutput{
-		Blob: fix.blob(id, "captions"), Bytes: 100,
-	}})
 
 	c := committed{Presentation: playlist.Presentation{Plan: video.Plan{
 		Plan: engine.Plan{Generation: 1}, FPS: video.Rational{Num: 30, Den: 1}, SegmentFrames: 120, Frames: 720,
@@ -233,7 +238,13 @@ var withPreview func(c *committed, all committed)
 // service is the playback of the fixture while a video is at a stage: nothing is
 // committed, some is, all is and finish is missing, all of it.
 func (fix *fixture) service(stage int) *Service {
-	s := New(videostore.New(fix.account, azq.Open(fix.account, azq.Options{Queues: workflow.Specs})), blobstore.New(fix.account))
+	videos := videostore.New(fix.account, azq.Open(fix.account, azq.Options{Queues: workflow.Specs}))
+	core := &httpapi.Server{Parts: httpapi.Parts{Videos: videos, Blobs: blobstore.New(fix.account)}}
+	var features []web.Feature
+	for _, folder := range folders {
+		features = append(features, folder.feature(core))
+	}
+	s := New(videos, core.Blobs, features)
 	s.views = recent.New(maxViews, func(_ context.Context, key viewKey) (c committed, _ error) {
 		c, found := fix.seen[key.id]
 		if !found || key.generation != 1 {
@@ -255,9 +266,6 @@ func (fix *fixture) service(stage int) *Service {
 		}
 		return c, nil
 	})
-	s.tracks = recent.New(maxViews, func(context.Context, engine.ID) ([]playlist.CaptionsTrack, error) {
-		return []playlist.CaptionsTrack{{Language: "en", Name: "English"}}, nil
-	})
 	return s
 }
 
@@ -265,8 +273,9 @@ func (fix *fixture) service(stage int) *Service {
 func (fix *fixture) ask(stage int, method, id, path, query string) *httptest.ResponseRecorder {
 	gin.SetMode(gin.TestMode)
 	engine := gin.New()
-	engine.Use(access.Identify(access.Core, access.Open{}, access.Links{}), access.Enforce(access.Core, videostore.New(fix.account, azq.Open(fix.account, azq.Options{Queues: workflow.Specs})), nil))
-	fix.service(stage).Register(engine)
+	service := fix.service(stage)
+	engine.Use(problem.WithAnswers(web.Sum(service.features).Problems), access.Identify(access.Core, access.Open{}, access.Links{}), access.Enforce(access.Core, videostore.New(fix.account, azq.Open(fix.account, azq.Options{Queues: workflow.Specs})), nil))
+	service.Register(engine)
 	r := httptest.NewRequest(method, "/v/", nil)
 	r.URL = &url.URL{Path: "/v/" + id + "/" + path, RawQuery: query}
 	w := httptest.NewRecorder()
@@ -280,11 +289,14 @@ func TestPathsAreServed(t *testing.T) {
 	t.Parallel()
 	fix := newFixture(t)
 	for stage, paths := range []string{
-		"clips/g1-0-50.mp4 captions/en.vtt captions/EN.m3u8 captions/en/0.vtt files/stills/still.jpg",
+		"files/stills/still.jpg",
 		"poster.jpg master.m3u8 720p.m3u8 audio.m3u8?from=0 720p/init.mp4 720p/1.m4s?g=1 audio/0.m4s",
 		"poster.jpg master.m3u8 360p.m3u8?from=2 720p/5.m4s audio/5.m4s",
 		"poster.jpg master.m3u8 720p.m3u8 audio.m3u8 720p/5.m4s audio/5.m4s?g=1 storyboard.vtt storyboard.jpg download.mp4",
 	} {
+		for _, folder := range folders {
+			paths += " " + folder.served
+		}
 		for _, path := range strings.Fields(paths) {
 			name, query, _ := strings.Cut(path, "?")
 			for _, method := range []string{http.MethodGet, http.MethodHead} {
@@ -303,8 +315,8 @@ func TestPathsAreServed(t *testing.T) {
 // handler answers what it has or a 4xx, and whatever a path spells, storage is asked for
 // nothing but blobs of the video that the address names.
 func FuzzPath(f *testing.F) {
-	long := "en-x-" + strings.TrimSuffix(strings.Repeat("aaaaaaaa-", 150), "-")
-	for _, seed := range []struct{ path, query string }{
+	type seed struct{ path, query string }
+	seeds := []seed{
 		{
 			"master.m3u8", "",
 		}, {
@@ -339,29 +351,6 @@ func FuzzPath(f *testing.F) {
 			"audio/9223372036854775807.m4s", "g=0",
 		},
 		{"poster.jpg", ""}, {"storyboard.vtt", "g=1"}, {"storyboard.jpg", ""}, {"download.mp4", ""},
-		{
-			"clips/g1-0-50.mp4", "",
-		}, {
-			"clips/g1-0-50-1.mp4", "",
-		}, {
-			"clips/g99999-999999999-999999.mp4", "",
-		}, {
-			"clips/../../" + string(theirID) + "/clip.mp4", "",
-		},
-		{
-			"captions/en.vtt", "",
-		}, {
-			"captions/en.m3u8", "",
-		}, {
-			"captions/en/0.vtt", "",
-		}, {
-			"captions/en/7.vtt", "",
-		}, {
-			"captions/en/2.m3u8", "",
-		}, {
-			"captions/EN-latn.vtt", "",
-		},
-		{"captions/en'.vtt", ""}, {"captions/" + long + ".vtt", ""}, {"captions//0.vtt", ""},
 		{"files/stills/still.jpg", ""}, {"files/stills/", "g=1"}, {"files/", "g=99999"},
 		{
 			"../" + string(theirID) + "/clip", "",
@@ -378,7 +367,13 @@ func FuzzPath(f *testing.F) {
 		}, {
 			".m3u8", "",
 		},
-	} {
+	}
+	for _, folder := range folders {
+		for _, path := range append(strings.Fields(folder.served), folder.seeds...) {
+			seeds = append(seeds, seed{path, ""})
+		}
+	}
+	for _, seed := range seeds {
 		for stage := range 4 {
 			f.Add(string(ourID), seed.path, seed.query, stage, stage == 2)
 		}

@@ -1,7 +1,6 @@
 package playback
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -11,18 +10,13 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/playlist"
-	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/middleware"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
-	"github.com/cutroom/cutroom/webrole/internal/recent"
 )
 
 // resource is a run of bytes of an immutable blob in container "media", or a text.
@@ -129,49 +123,4 @@ func parseRange(header string, size int64) (s span, partial, satisfiable bool) {
 		return whole, true, false
 	}
 	return s, true, true
-}
-
-// captions is {language}.vtt, the file, {language}.m3u8, its playlist, or {language}/0.vtt,
-// the file as the one segment of that: each costs a point read more than a segment of the video.
-func (s *Service) captions(ctx context.Context, q request, path string) (resource, error) {
-	file, isPlaylist := strings.CutSuffix(path, ".m3u8")
-	name, isText := strings.CutSuffix(file, ".vtt")
-	language, isSegment := strings.CutSuffix(name, "/0")
-	key, err := videostore.CaptionsKey(q.video.ID, language)
-	if isPlaylist == isText || isPlaylist && isSegment || err != nil {
-		return resource{}, missing()
-	}
-	out, err := made[video.CaptionsOutput](ctx, s.videos, key)
-	if err != nil {
-		return resource{}, err
-	}
-	if isPlaylist {
-		text := playlist.Captions(language, q.video.DurationSeconds)
-		return resource{text: text, contentType: playlist.ContentType, cache: neverStore}, nil
-	}
-	// Another file may take the place of this one at the same address.
-	return resource{blob: out.Blob, length: out.Bytes, contentType: typeCaption, cache: askAgain}, nil
-}
-
-// newTracks reads the captions that a player may offer, for all who ask at once.
-func newTracks(videos *videostore.Store) *recent.Cache[engine.ID, []playlist.CaptionsTrack] {
-	return recent.New(maxViews, func(ctx context.Context, id engine.ID) (tracks []playlist.CaptionsTrack, _ error) {
-		all, err := videos.AllCaptions(ctx, id)
-		for _, step := range all {
-			if language := step.Key.Variant; len(step.Output) > 0 {
-				tracks = append(tracks, playlist.CaptionsTrack{Language: language, Name: videostore.LanguageName(language)})
-			}
-		}
-		return tracks, err
-	})
-}
-
-// withCaptions adds the captions that are there now to a multivariant playlist. A
-// list that was read before may lack some.
-func (s *Service) withCaptions(ctx context.Context, id engine.ID, master string) (string, error) {
-	tracks, err := s.tracks.Get(ctx, id, func([]playlist.CaptionsTrack, time.Duration) bool { return false })
-	if err != nil {
-		return "", err
-	}
-	return playlist.WithCaptions(master, tracks), nil
 }

@@ -50,7 +50,25 @@ type Feature struct {
 	Metrics   func(prometheus.Registerer)
 	SignIn    func(next access.Authenticator) access.People // on the public listener
 	Close     func()                                        // ends streams, which have no end of their own
+	Tables    []string                                      // that it uses
+	Record    access.Recorder                               // of changes
+	Plays     map[string]Files                              // beside videos, below /v/{id}/ by the name of their folder
+	Extend    PlaylistEditor                                // of multivariant playlists
+	Keys      access.Keyring                                // of programs
 }
+
+// Files finds a file by its name in a folder of a video.
+type Files func(ctx context.Context, v video.Video, name string) (File, error)
+
+// File is a blob in container "media", or a text.
+type File struct {
+	Blob, Text, ContentType string
+	Bytes                   int64 // of the blob
+	Fixed                   bool  // its address never shows other bytes
+}
+
+// PlaylistEditor adds to the multivariant playlist of a video.
+type PlaylistEditor func(ctx context.Context, id engine.ID, master string) (string, error)
 
 // Optional is a feature with settings, which it reads before anything is opened.
 type Optional struct {
@@ -81,14 +99,21 @@ func Nothing(*gin.Context) (any, error) { return nil, nil }
 // ErrorHandler answers for a parameter that the generated code cannot read.
 type ErrorHandler = func(*gin.Context, error, int)
 
-// Sum is the rules of all, with those of no feature, and their answers to errors.
-func Sum(features []Feature) (rules access.Rules, answers []problem.Answer) {
-	rules = maps.Clone(access.Core)
+// Sum is what all have that routers and providers of tables need, with the rules of no feature.
+func Sum(features []Feature) (all Feature) {
+	all.Rules = maps.Clone(access.Core)
 	for _, f := range features {
-		maps.Copy(rules, f.Rules)
-		answers = append(answers, f.Problems...)
+		maps.Copy(all.Rules, f.Rules)
+		all.Problems = append(all.Problems, f.Problems...)
+		all.Tables = append(all.Tables, f.Tables...)
+		if f.Record != nil {
+			all.Record = f.Record
+		}
+		if f.Keys != nil {
+			all.Keys = f.Keys
+		}
 	}
-	return rules, answers
+	return all
 }
 
 // Mount adds the routes of a feature that included selects.
@@ -124,6 +149,9 @@ func noStore(c *gin.Context) { c.Header("Cache-Control", "no-store") }
 
 // IsOps selects the operator's routes, which the public listener has only if WEBROLE_PUBLIC_OPS is on.
 func IsOps(path string) bool { return strings.HasPrefix(path, Base+"/ops/") }
+
+// NoFile says that a video has no such file.
+func NoFile() error { return problem.New(problem.NotFound, "There is no such file.") }
 
 // NoRoute answers for addresses that no route has. A video address whose id has
 // characters that split the path is a bad id, not a missing page.

@@ -1,6 +1,7 @@
 package ffmpeg
 
 import (
+	"context"
 	"math"
 	"os/exec"
 	"path/filepath"
@@ -45,4 +46,8 @@ func TestLoudnessThatIsNotSaidIsAnError(t *testing.T) {
 	if l, err := readLoudness("Summary:\n    I:  -20.0 LUFS\n"); err == nil {
 		t.Errorf("%+v", l)
 	}
+}
+
+func init() {
+	ofStrangers["Loudness"] = func(ctx context.Context, tool *Tool, src Source) { _, _ = tool.Loudness(ctx, src) }
 }

@@ -125,11 +125,13 @@ func (p priced) film(b *testing.B, ctx context.Context) {
 			return err
 		})
 	}
-	attempt(func(ctx context.Context, source ffmpeg.Source) error {
-		_, err := p.tool.Loudness(ctx, source)
-		return err
-	})
+	for _, read := range readers {
+		attempt(func(ctx context.Context, source ffmpeg.Source) error { return read(ctx, p.tool, source) })
+	}
 }
+
+// readers are what steps of features read; the files of their tests add them.
+var readers []func(context.Context, *ffmpeg.Tool, ffmpeg.Source) error
 
 // readings is how often the film is read each way: one reading takes some hundredths of
 // a second.

@@ -106,7 +106,7 @@ func (s Finish) download(ctx context.Context, w *pipeline.Work, p playlist.Prese
 	if err := w.CheckFreeSpace(2 * (media.BytesOf(pictures) + media.BytesOf(sound))); err != nil {
 		return err
 	}
-	picture, audio, err := joinBoth(ctx, s.Blobs, w, pictures, sound)
+	picture, audio, err := JoinBoth(ctx, s.Blobs, w, pictures, sound)
 	if err != nil {
 		return err
 	}
@@ -119,9 +119,9 @@ func (s Finish) download(ctx context.Context, w *pipeline.Work, p playlist.Prese
 	return err
 }
 
-// joinBoth writes pictures and sound into files of the attempt. audio is empty when there is
+// JoinBoth writes pictures and sound into files of the attempt. audio is empty when there is
 // no sound.
-func joinBoth(ctx context.Context, blobs *blobstore.Store, w *pipeline.Work, pictures, sound []media.Piece) (picture, audio string, err error) {
+func JoinBoth(ctx context.Context, blobs *blobstore.Store, w *pipeline.Work, pictures, sound []media.Piece) (picture, audio string, err error) {
 	picture = filepath.Join(w.Dir, "video.mp4")
 	err = join(ctx, blobs, picture, pictures, w.Progress)
 	if err == nil && len(sound) > 0 {

@@ -16,15 +16,17 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 )
 
-// Index makes the catalogue, the search index, the video's registration for a race and
-// what its owner has follow META.
+// Index makes the catalogue, what its owner has and the rows of features follow META.
 //
 //	Reads   META
-//	Writes  tables catalog, recent, terms, postings, variants, registrations (VIDEO: rows), owners
+//	Writes  tables catalog, recent, owners, those of features
 //	Repeat  makes the same rows: safe any number of times, in any order
 //	Why     the copies are in other partitions than the truth, so no transaction
 //	        covers both; repeating this step makes them equal in the end (T8)
-type Index struct{ Needs }
+type Index struct {
+	Needs
+	Features []Feature
+}
 
 // Run implements pipeline.Step.
 func (s Index) Run(ctx context.Context, w *pipeline.Work) (none videostore.Commit, _ error) {
@@ -42,11 +44,17 @@ func (s Index) Run(ctx context.Context, w *pipeline.Work) (none videostore.Commi
 		seen = append(seen, rec.Subject.UpdatedAt)
 		return rec.Subject, err == nil, err
 	}
-	// All three are tried: if one has to wait for another run, the others still hide
+	// All are tried: if one has to wait for another run, the others still hide
 	// a video at once.
 	listed := s.Catalog.Sync(ctx, id, current)
 	failpoint.Hit("index/catalogued")
-	if err := errors.Join(listed, s.Search.Sync(ctx, id, current), s.Races.Sync(ctx, id, current), s.Videos.CountOwned(ctx, id)); err != nil {
+	failed := []error{listed, s.Videos.CountOwned(ctx, id)}
+	for _, f := range s.Features {
+		if f.Index != nil {
+			failed = append(failed, f.Index(ctx, id, current))
+		}
+	}
+	if err := errors.Join(failed...); err != nil {
 		return none, waitIfBusy(fmt.Errorf("index %s: %w", id, err))
 	}
 	failpoint.Hit("index/indexed")

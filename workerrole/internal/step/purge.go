@@ -24,7 +24,10 @@ import (
 //	        without rows no late worker can commit, and without index entries
 //	        no request finds a video that has no blobs
 //	Repeat  safe
-type Purge struct{ Needs }
+type Purge struct {
+	Needs
+	Features []Feature
+}
 
 // immutablePause is the wait for a policy of the account to allow that a blob is deleted.
 const immutablePause = time.Hour
@@ -46,9 +49,13 @@ func (s Purge) Run(ctx context.Context, w *pipeline.Work) (none videostore.Commi
 	// An earlier delivery that was killed may have erased the claims.
 	claimed = claimed || w.Again
 	failpoint.Hit("purge/rows")
-	err = errors.Join(s.Catalog.Remove(ctx, id), s.Search.Remove(ctx, id), s.Races.Remove(ctx, id),
-		s.Views.Remove(ctx, id), s.Twins.Remove(ctx, id))
-	if err != nil {
+	failed := []error{s.Catalog.Remove(ctx, id)}
+	for _, f := range s.Features {
+		if f.Purge != nil {
+			failed = append(failed, f.Purge(ctx, id))
+		}
+	}
+	if err := errors.Join(failed...); err != nil {
 		return none, waitIfBusy(fmt.Errorf("unlist %s: %w", id, err))
 	}
 	failpoint.Hit("purge/unlisted")

@@ -34,7 +34,7 @@ func TestPurgeWaitsForImmutableBlobs(t *testing.T) {
 		return inject.None
 	}), box)
 	v := video.Video{
-		Meta:  engine.Meta{ID: engine.NewID(), Channel: "c", State: engine.Ready, Priority: engine.Normal, CreatedAt: started},
+		Meta:  engine.Meta{ID: engine.NewID(), Channel: "c", State: engine.Ready, Priority: engine.Normal, CreatedAt: time.Now()},
 		Title: "kept", Visibility: video.Public,
 	}
 	if _, err := w.index.Videos.Create(t.Context(), v); err != nil {

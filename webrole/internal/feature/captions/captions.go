@@ -6,16 +6,21 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/captions"
 	"github.com/cutroom/cutroom/shared/engine"
+	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/httpapi"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
+	"github.com/cutroom/cutroom/webrole/internal/recent"
 	"github.com/cutroom/cutroom/webrole/internal/web"
 )
 
@@ -25,10 +30,13 @@ var notReady = problem.Code{Name: "captions_not_ready", Status: http.StatusNotFo
 
 // New returns the feature.
 func New(core *httpapi.Server) web.Feature {
-	f := feature(&server{core})
+	s := &server{core}
+	f := feature(s)
+	f.Plays, f.Extend = map[string]web.Files{"captions": s.file}, extend(newTracks(core.Videos))
 	f.Problems = []problem.Answer{
-		problem.When(videostore.ErrLanguage, problem.InvalidParameter, "This is not the BCP 47 tag of a language, such as en or pt-BR."),
-		problem.When(videostore.ErrLanguages, problem.StateConflict, "This video has captions in as many languages as it may. Remove some."),
+		problem.When(captions.ErrNotFound, problem.NotFound, "There are no captions in this language."),
+		problem.When(captions.ErrLanguage, problem.InvalidParameter, "This is not the BCP 47 tag of a language, such as en or pt-BR."),
+		problem.When(captions.ErrLanguages, problem.StateConflict, "This video has captions in as many languages as it may. Remove some."),
 	}
 	f.Links = func(v video.Video, l *api.Links) { l.Captions = new(web.PathOf(v.ID) + "/captions") }
 	return f
@@ -39,28 +47,28 @@ func New(core *httpapi.Server) web.Feature {
 // is named by its hash, so that sending it again asks for nothing new.
 func (s *server) CreateCaptions(c *gin.Context, id api.ID, language api.Language) {
 	web.Handle(c, http.StatusAccepted, func(ctx context.Context) (out api.Captions, _ error) {
-		key, err := videostore.CaptionsKey(id, language)
+		key, err := captions.Key(id, language)
 		if err == nil {
 			_, err = web.WantType(c.Request, "text/vtt", "application/x-subrip", "text/plain")
 		}
 		if err != nil {
 			return out, err
 		}
-		file, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, video.MaxCaptions))
+		file, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, captions.MaxBytes))
 		if err != nil {
 			return out, fmt.Errorf("read body: %w", err)
 		}
-		input := video.CaptionsBlob(key.ID, key.Variant, web.HashOf(file))
+		input := captions.Blob(key.ID, key.Variant, web.HashOf(file))
 		// Written anew even when it is there: the janitor spares what is young.
 		_, err = s.Blobs.Put(ctx, engine.SourcesContainer, input, file, blobstore.Options{ContentType: "text/plain"})
 		if err != nil {
 			return out, err
 		}
-		captions, err := s.Videos.RequestCaptions(ctx, key, input)
+		asked, err := captions.Request(ctx, s.Videos, key, input)
 		if err != nil {
 			return out, err
 		}
-		out, err = publicCaptions(captions)
+		out, err = publicCaptions(asked)
 		c.Header("Location", out.Links.Self)
 		return out, err
 	})
@@ -78,26 +86,26 @@ func (s *server) GetCaptions(c *gin.Context, id api.ID, language api.Language) {
 }
 
 func (s *server) captionsFile(ctx context.Context, id engine.ID, language string) ([]byte, error) {
-	key, err := videostore.CaptionsKey(id, language)
+	key, err := captions.Key(id, language)
 	if err != nil {
 		return nil, err
 	}
-	captions, err := s.Videos.Requested(ctx, key)
+	run, err := captions.Read(ctx, s.Videos, key)
 	if err != nil {
 		return nil, err
 	}
-	out, err := engine.OutputOf[video.CaptionsOutput](captions)
+	out, err := engine.OutputOf[captions.Output](run)
 	switch {
 	case err != nil:
 		return nil, err
-	case out == nil && captions.State == engine.RunFailed:
-		return nil, problem.New(problem.Code{Name: string(captions.Error.Code), Status: http.StatusConflict}, "%s", captions.Error.Detail)
+	case out == nil && run.State == engine.RunFailed:
+		return nil, problem.New(problem.Code{Name: string(run.Error.Code), Status: http.StatusConflict}, "%s", run.Error.Detail)
 	case out == nil:
 		return nil, problem.New(notReady, "The captions are being made.").After(1)
 	}
 	file, err := s.Blobs.Get(ctx, engine.MediaContainer, out.Blob)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", captions.Key, err)
+		return nil, fmt.Errorf("read %s: %w", run.Key, err)
 	}
 	return file[:min(int64(len(file)), out.Bytes)], nil
 }
@@ -106,7 +114,7 @@ func (s *server) captionsFile(ctx context.Context, id engine.ID, language string
 // partition (T5).
 func (s *server) ListCaptions(c *gin.Context, id api.ID) {
 	web.Handle(c, http.StatusOK, func(ctx context.Context) (out api.CaptionsList, _ error) {
-		all, err := s.Videos.AllCaptions(ctx, id)
+		all, err := captions.All(ctx, s.Videos, id)
 		out.Items = make([]api.Captions, len(all))
 		for i := 0; i < len(all) && err == nil; i++ {
 			out.Items[i], err = publicCaptions(all[i])
@@ -117,24 +125,79 @@ func (s *server) ListCaptions(c *gin.Context, id api.ID) {
 
 // DeleteCaptions implements DELETE /videos/{id}/captions/{language}.
 func (s *server) DeleteCaptions(c *gin.Context, id api.ID, language api.Language) {
-	key, err := videostore.CaptionsKey(id, language)
+	key, err := captions.Key(id, language)
 	if err == nil {
-		err = s.Videos.DropRequest(c.Request.Context(), engine.Run{Key: key})
+		err = captions.Drop(c.Request.Context(), s.Videos, key)
 	}
 	web.Reply(c, http.StatusNoContent, nil, err)
 }
 
-func publicCaptions(captions engine.Run) (api.Captions, error) {
-	id, language := captions.Key.ID, captions.Key.Variant
+func publicCaptions(run engine.Run) (api.Captions, error) {
+	id, language := run.Key.ID, run.Key.Variant
 	out := api.Captions{
-		Language: language, Name: videostore.LanguageName(language), VideoId: string(id),
-		State: api.CaptionsState(httpapi.StateOf(captions)), CreatedAt: captions.CreatedAt, Error: httpapi.FailureOf(captions),
+		Language: language, Name: captions.Name(language), VideoId: string(id),
+		State: api.CaptionsState(httpapi.StateOf(run)), CreatedAt: run.CreatedAt, Error: httpapi.FailureOf(run),
 	}
 	out.Links.Self = web.PathOf(id) + "/captions/" + language
-	made, err := engine.OutputOf[video.CaptionsOutput](captions)
+	made, err := engine.OutputOf[captions.Output](run)
 	if made != nil {
 		out.Cues, out.LeftOut, out.Links.Media = &made.Cues, &made.LeftOut, new("/v/"+string(id)+"/captions/"+language+".vtt")
 		out.Charset = api.Some(made.Charset)
 	}
 	return out, err
+}
+
+// file is {language}.vtt, the captions, {language}.m3u8, their playlist, or {language}/0.vtt,
+// the captions as the one segment of that: each costs a point read more than a segment of the video.
+func (s *server) file(ctx context.Context, v video.Video, path string) (none web.File, _ error) {
+	file, isPlaylist := strings.CutSuffix(path, ".m3u8")
+	name, isText := strings.CutSuffix(file, ".vtt")
+	language, isSegment := strings.CutSuffix(name, "/0")
+	key, err := captions.Key(v.ID, language)
+	if isPlaylist == isText || isPlaylist && isSegment || err != nil {
+		return none, web.NoFile()
+	}
+	run, err := captions.Read(ctx, s.Videos, key)
+	if err != nil {
+		return none, err
+	}
+	out, err := engine.OutputOf[captions.Output](run)
+	switch {
+	case err != nil:
+		return none, err
+	case out == nil:
+		return none, web.NoFile()
+	case isPlaylist:
+		return web.File{Text: captions.Playlist(language, v.DurationSeconds), ContentType: playlist.ContentType}, nil
+	}
+	// Another file may take the place of this one at the same address.
+	return web.File{Blob: out.Blob, Bytes: out.Bytes, ContentType: "text/vtt; charset=utf-8"}, nil
+}
+
+// maxTracks is of how many videos the captions are remembered.
+const maxTracks = 64
+
+// newTracks reads the captions that a player may offer, for all who ask at once.
+func newTracks(videos *videostore.Store) *recent.Cache[engine.ID, []captions.Track] {
+	return recent.New(maxTracks, func(ctx context.Context, id engine.ID) (tracks []captions.Track, _ error) {
+		all, err := captions.All(ctx, videos, id)
+		for _, run := range all {
+			if language := run.Key.Variant; len(run.Output) > 0 {
+				tracks = append(tracks, captions.Track{Language: language, Name: captions.Name(language)})
+			}
+		}
+		return tracks, err
+	})
+}
+
+// extend adds the captions that are there now to a multivariant playlist. A
+// list that was read before may lack some.
+func extend(tracks *recent.Cache[engine.ID, []captions.Track]) web.PlaylistEditor {
+	return func(ctx context.Context, id engine.ID, master string) (string, error) {
+		there, err := tracks.Get(ctx, id, func([]captions.Track, time.Duration) bool { return false })
+		if err != nil {
+			return "", err
+		}
+		return captions.AddTo(master, there), nil
+	}
 }

@@ -2,16 +2,18 @@
 package clips
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
+	"github.com/cutroom/cutroom/shared/clips"
 	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/httpapi"
@@ -24,8 +26,13 @@ type Clips struct{ *httpapi.Server }
 
 // New returns the feature.
 func New(core *httpapi.Server) web.Feature {
-	f := feature(&Clips{core})
-	f.Problems = []problem.Answer{problem.When(videostore.ErrOutside, problem.InvalidBody, "The part is not inside the video.")}
+	s := &Clips{core}
+	f := feature(s)
+	f.Plays = map[string]web.Files{"clips": s.file}
+	f.Problems = []problem.Answer{
+		problem.When(clips.ErrNotFound, problem.NotFound, "There is no such clip."),
+		problem.When(clips.ErrOutside, problem.InvalidBody, "The part is not inside the video."),
+	}
 	f.Links = func(v video.Video, l *api.Links) {
 		if v.Serving > 0 {
 			l.Clips = new(web.PathOf(v.ID) + "/clips")
@@ -41,7 +48,7 @@ func (s *Clips) CreateClip(c *gin.Context, id api.ID) {
 		if err != nil {
 			return none, err
 		}
-		footage, err := s.Videos.Footage(ctx, id)
+		footage, err := clips.FootageOf(ctx, s.Videos, id)
 		if err != nil {
 			return none, err
 		}
@@ -50,22 +57,22 @@ func (s *Clips) CreateClip(c *gin.Context, id api.ID) {
 }
 
 // Request asks for a clip of some seconds.
-func (s *Clips) Request(ctx context.Context, footage videostore.Footage, start, length float64) (engine.Run, error) {
+func (s *Clips) Request(ctx context.Context, footage clips.Footage, start, length float64) (engine.Run, error) {
 	key, err := footage.Clip(start, length)
 	if err != nil {
 		return engine.Run{}, err
 	}
-	return s.Videos.RequestClip(ctx, key, access.IdentityOf(ctx).Owner)
+	return clips.Request(ctx, s.Videos, key, access.IdentityOf(ctx).Owner)
 }
 
 // GetClip implements GET /videos/{id}/clips/{clip}.
 func (s *Clips) GetClip(c *gin.Context, id api.ID, name api.ClipID) {
 	s.Reply(c, http.StatusOK, func(ctx context.Context) (none engine.Run, _ error) {
-		key, err := videostore.ParseClipID(id, name)
+		key, err := clips.ParseID(id, name)
 		if err != nil {
 			return none, err
 		}
-		return s.Videos.Requested(ctx, key)
+		return clips.Read(ctx, s.Videos, key)
 	})
 }
 
@@ -86,7 +93,7 @@ func (s *Clips) Reply(c *gin.Context, status int, find func(context.Context) (en
 // partition (T5).
 func (s *Clips) ListClips(c *gin.Context, id api.ID, params api.ListClipsParams) {
 	web.Handle(c, http.StatusOK, func(ctx context.Context) (out api.ClipList, _ error) {
-		found, next, err := s.Videos.Clips(ctx, id, params.Limit, params.PageToken)
+		found, next, err := clips.List(ctx, s.Videos, id, params.Limit, params.PageToken)
 		if err != nil {
 			return out, err
 		}
@@ -121,4 +128,23 @@ func (s *Clips) publicClip(ctx context.Context, clip engine.Run) (api.Clip, erro
 		out.Links.Media = new("/v/" + string(id) + "/clips/" + name + ".mp4")
 	}
 	return out, nil
+}
+
+// file is a clip that is ready: one point read more than for a segment. Its address names
+// the generation, so the bytes there never change.
+func (s *Clips) file(ctx context.Context, v video.Video, file string) (none web.File, _ error) {
+	name, ok := strings.CutSuffix(file, ".mp4")
+	key, err := clips.ParseID(v.ID, name)
+	if !ok || err != nil {
+		return none, web.NoFile()
+	}
+	clip, err := clips.Read(ctx, s.Videos, key)
+	if err != nil {
+		return none, err
+	}
+	out, err := engine.OutputOf[clips.Output](clip)
+	if out == nil {
+		return none, cmp.Or(err, web.NoFile())
+	}
+	return web.File{Blob: out.Blob, Bytes: out.Bytes, ContentType: "video/mp4", Fixed: true}, nil
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/cutroom/cutroom/shared/azstore"
+	shared "github.com/cutroom/cutroom/shared/clips"
 	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/registrations"
-	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/feature/clips"
 	"github.com/cutroom/cutroom/webrole/internal/feature/races"
@@ -68,7 +68,7 @@ func (s *server) CreateFinishClip(c *gin.Context, event api.Event, bib api.BibIn
 
 // finish finds the first video, or the one that is wanted, that shows a runner's
 // finish, and at which second.
-func (s *server) finish(ctx context.Context, event registrations.Event, bib int, wanted string) (footage videostore.Footage, at float64, err error) {
+func (s *server) finish(ctx context.Context, event registrations.Event, bib int, wanted string) (footage shared.Footage, at float64, err error) {
 	runner, err := s.races.Store.Get(ctx, event, bib)
 	if err != nil {
 		return footage, 0, err
@@ -81,7 +81,7 @@ func (s *server) finish(ctx context.Context, event registrations.Event, bib int,
 		if wanted != "" && wanted != m.VideoId {
 			continue
 		}
-		footage, err = s.clips.Videos.Footage(ctx, engine.ID(m.VideoId))
+		footage, err = shared.FootageOf(ctx, s.clips.Videos, engine.ID(m.VideoId))
 		if err == nil && m.AtSeconds < footage.Seconds() {
 			return footage, m.AtSeconds, nil
 		}

@@ -1,8 +1,9 @@
-// Package keys makes API keys, and revokes them. Package access reads them.
+// Package keys makes API keys, revokes them, and knows callers by them.
 package keys
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
@@ -10,6 +11,7 @@ import (
 	"github.com/cutroom/cutroom/shared/apikeys"
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/visible"
+	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 	"github.com/cutroom/cutroom/webrole/internal/web"
@@ -19,9 +21,19 @@ type server struct{ keys *apikeys.Store }
 
 // New returns the feature.
 func New(account *azstore.Account) web.Feature {
-	f := feature(&server{apikeys.New(account)})
+	s := &server{apikeys.New(account)}
+	f := feature(s)
+	f.Tables, f.Keys = []string{apikeys.Table}, s.find
 	f.Problems = []problem.Answer{problem.When(apikeys.ErrNotFound, problem.NotFound, "There is no such key.")}
 	return f
+}
+
+func (s *server) find(ctx context.Context, text string) (access.Identity, error) {
+	key, err := s.keys.Find(ctx, text)
+	if errors.Is(err, apikeys.ErrNotFound) {
+		err = access.ErrUnknown
+	}
+	return access.Identity{Owner: key.Owner, Role: access.Role(key.Role), Key: key.ID}, err
 }
 
 // CreateKey implements POST /ops/keys. The text of the key is a secret: it is in the

@@ -24,6 +24,7 @@ type server struct {
 // New returns the feature.
 func New(account *azstore.Account, core *httpapi.Server) web.Feature {
 	f := feature(&server{core, searchindex.New(account)})
+	f.Tables = searchindex.Tables
 	f.Problems = []problem.Answer{problem.When(searchindex.ErrQueryTooLong, problem.InvalidParameter, fmt.Sprintf("A search may have at most %d words.", searchindex.MaxWords))}
 	return f
 }

@@ -21,6 +21,7 @@ type server struct{ views *views.Counter }
 // New returns the feature.
 func New(account *azstore.Account) web.Feature {
 	f := feature(&server{views.New(account)})
+	f.Tables = []string{views.Table}
 	f.Problems = []problem.Answer{func(err error) *problem.Error {
 		if errors.Is(err, views.ErrContended) {
 			return problem.Away()

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/text/language"
 
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	shared "github.com/cutroom/cutroom/shared/captions"
 	"github.com/cutroom/cutroom/shared/charset"
-	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/workerrole/internal/captions"
+	"github.com/cutroom/cutroom/workerrole/internal/feature/captions"
 )
 
 const srt = "1\r\n00:00:01,000 --> 00:00:02,500\r\nGood <i>morning</i>,\r\n& welcome\r\n\r\n2\r\n00:00:59,500 --> 00:01:01,000\r\na --> b\r\n"
@@ -137,7 +137,7 @@ func TestUnreadable(t *testing.T) {
 		"a semicolon in a time": {srt + "00:00:01;000 --> 00:00:02,000\nx\n", "the times in line 9 are not like"},
 		"microseconds":          {srt + "00:00:01,000000 --> 00:00:02,000000\nx\n", "the times in line 9 are not like"},
 		"binary":                {"\x1a\x45\xdf\xa3\x00\x00", ""},
-		"too large":             {"WEBVTT\n" + strings.Repeat("x", video.MaxCaptions), "larger than"},
+		"too large":             {"WEBVTT\n" + strings.Repeat("x", shared.MaxBytes), "larger than"},
 		"backwards":             {"1\n00:00:02,000 --> 00:00:01,000\nx\n", "end before they begin"},
 		"too many":              {strings.Repeat("00:01 --> 00:02\nx\n", 20_001), "more than 20000"},
 	} {
@@ -155,7 +155,7 @@ func TestUnreadable(t *testing.T) {
 // A cue of a million tags is read in time and memory that its size explains.
 func TestManyTags(t *testing.T) {
 	t.Parallel()
-	file := "1\n00:00:01,000 --> 00:00:02,000\n" + strings.Repeat(strings.Repeat("<<b>b>x", 1000)+"\n", video.MaxCaptions/7001)
+	file := "1\n00:00:01,000 --> 00:00:02,000\n" + strings.Repeat(strings.Repeat("<<b>b>x", 1000)+"\n", shared.MaxBytes/7001)
 	began := time.Now()
 	if track, err := captions.Read([]byte(file), language.English); err != nil || track.Cues != 1 {
 		t.Errorf("%d cues, %v; want 1", track.Cues, err)

@@ -1,4 +1,7 @@
-package step
+// Package captions reads subtitle files from any program and writes plain
+// WebVTT (https://www.w3.org/TR/webvtt1/): times and text, no styles, no markup,
+// nothing that a browser would interpret.
+package captions
 
 import (
 	"context"
@@ -6,15 +9,21 @@ import (
 
 	"golang.org/x/text/language"
 
+	"github.com/cutroom/cutroom/shared/captions"
 	"github.com/cutroom/cutroom/shared/charset"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/workerrole/internal/captions"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
+	"github.com/cutroom/cutroom/workerrole/internal/step"
 )
 
-// Captions makes clean WebVTT of an uploaded subtitle file.
+// New returns the feature.
+func New() step.Feature {
+	return step.Feature{Steps: map[string]pipeline.Step{workflow.StepCaptions: clean{}}}
+}
+
+// clean makes clean WebVTT of an uploaded subtitle file.
 //
 //	Reads   the file that came with the request: WebVTT or SRT
 //	Writes  media/{attempt}/captions.vtt
@@ -22,27 +31,27 @@ import (
 //	Errors  *engine.Failure invalid_captions when there is nothing to read, or
 //	        undecodable_text; the captions fail, the video does not
 //	Repeat  writes the same to a name of its own; only one attempt's row commits
-type Captions struct{}
+type clean struct{}
 
 // Run implements pipeline.Step.
-func (Captions) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
+func (clean) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
 	file, err := w.ReadInput(ctx)
 	if err != nil {
 		return videostore.Commit{}, err
 	}
-	track, err := captions.Read(file, language.Make(w.Key.Variant))
+	track, err := Read(file, language.Make(w.Key.Variant))
 	var undecodable *charset.Error
 	switch {
 	case errors.As(err, &undecodable):
-		err = engine.Fail(video.UndecodableText, "The file cannot be read: %v.", undecodable)
-	case errors.Is(err, captions.ErrUnreadable):
-		err = engine.Fail(video.InvalidCaptions, "The file cannot be read: %v.", err)
+		err = engine.Fail(captions.Undecodable, "The file cannot be read: %v.", undecodable)
+	case errors.Is(err, ErrUnreadable):
+		err = engine.Fail(captions.Invalid, "The file cannot be read: %v.", err)
 	}
 	if err != nil {
 		return videostore.Commit{}, err
 	}
 	stored, err := w.PutData(ctx, "captions.vtt", track.Text, "text/vtt; charset=utf-8")
-	return videostore.Commit{Output: video.CaptionsOutput{
+	return videostore.Commit{Output: captions.Output{
 		Blob: stored.Blob, Bytes: stored.Bytes, Cues: track.Cues, LeftOut: track.LeftOut, Charset: track.Charset,
 	}}, err
 }

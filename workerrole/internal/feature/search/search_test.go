@@ -1,4 +1,4 @@
-package step_test
+package search_test
 
 import (
 	"cmp"
@@ -24,15 +24,13 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/inject"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/catalog"
-	"github.com/cutroom/cutroom/shared/duplicates"
 	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/provision"
-	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/shared/workflow"
+	"github.com/cutroom/cutroom/workerrole/internal/feature/search"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 	"github.com/cutroom/cutroom/workerrole/internal/step"
 )
@@ -41,28 +39,23 @@ func TestMain(m *testing.M) { azuritetest.Main(m) }
 
 // worker has the two steps that keep the indexes, as a worker role has them.
 type worker struct {
-	index step.Index
-	purge step.Purge
+	videos  *videostore.Store
+	catalog *catalog.Catalog
+	search  *searchindex.Index
+	steps   map[string]*pipeline.Runner
 }
 
 func newWorker(a *azstore.Account, box *mailbox) worker {
-	needs := step.Needs{
-		Videos: videostore.New(a, box), Blobs: blobstore.New(a), Catalog: catalog.New(a), Search: searchindex.New(a),
-		Races: registrations.New(a), Views: views.New(a), Twins: duplicates.New(a),
+	needs := step.Needs{Videos: videostore.New(a, box), Blobs: blobstore.New(a), Catalog: catalog.New(a)}
+	w := worker{needs.Videos, needs.Catalog, searchindex.New(a), map[string]*pipeline.Runner{}}
+	for name, s := range step.All(needs, []step.Feature{search.New(a)}) {
+		w.steps[name] = pipeline.New(pipeline.Runner{Blobs: needs.Blobs, Log: slog.Default()}, needs.Videos, pipeline.Hooks{}, s)
 	}
-	return worker{index: step.Index{Needs: needs}, purge: step.Purge{Needs: needs}}
-}
-
-func (w worker) runner(s pipeline.Step) *pipeline.Runner {
-	return pipeline.New(pipeline.Runner{Blobs: w.purge.Blobs, Log: slog.Default()}, w.index.Videos, pipeline.Hooks{}, s)
+	return w
 }
 
 func (w worker) handle(ctx context.Context, item azq.Item) error {
-	job := &azq.RawJob{Item: item, Delivery: azq.Delivery{DequeueCount: 1}}
-	if item.Kind == workflow.StepPurge {
-		return w.runner(w.purge).Handle(ctx, job)
-	}
-	return w.runner(w.index).Handle(ctx, job)
+	return w.steps[item.Kind].Handle(ctx, &azq.RawJob{Item: item, Delivery: azq.Delivery{DequeueCount: 1}})
 }
 
 // mailbox is a queue that delivers in any order and as often as the test likes.
@@ -71,7 +64,7 @@ type mailbox struct {
 	items []azq.Item
 }
 
-// Send implements engine.Sender.
+// SendItem implements engine.Sender.
 func (m *mailbox) SendItem(_ context.Context, _ string, item azq.Item, _ time.Duration) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -128,7 +121,7 @@ func TestIndexesFollowRandomHistories(t *testing.T) {
 			h.drain(true)
 			h.compareRows()
 			for _, id := range h.ids {
-				if _, err := h.worker.index.Videos.Delete(t.Context(), id, ""); err != nil && !errors.Is(err, engine.ErrNotFound) {
+				if _, err := h.worker.videos.Delete(t.Context(), id, ""); err != nil && !errors.Is(err, engine.ErrNotFound) {
 					t.Fatal(err)
 				}
 			}
@@ -146,7 +139,7 @@ func TestAVideoIsHiddenThoughAnIndexIsBusy(t *testing.T) {
 	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	h := newHistory(t, 0)
-	videos := h.worker.index.Videos
+	videos := h.worker.videos
 	v := video.Video{
 		Meta:  engine.Meta{ID: engine.NewID(), Channel: "c", State: engine.Ready, Priority: engine.Normal, CreatedAt: started},
 		Title: "harbour", Visibility: video.Public,
@@ -175,7 +168,7 @@ func TestAVideoIsHiddenThoughAnIndexIsBusy(t *testing.T) {
 	if fate, _ := azq.FateOf(err); fate != azq.FateSnoozed {
 		t.Fatalf("next to a run that may live: %v, want a snooze", err)
 	}
-	found, err := h.worker.index.Search.Search(t.Context(), searchindex.Query{Q: "harbour"}, 5, "")
+	found, err := h.worker.search.Search(t.Context(), searchindex.Query{Q: "harbour"}, 5, "")
 	if err != nil || len(found.Hits) > 0 {
 		t.Errorf("a hidden video is found: %v, %v", found.Hits, err)
 	}
@@ -184,7 +177,7 @@ func TestAVideoIsHiddenThoughAnIndexIsBusy(t *testing.T) {
 func newHistory(t *testing.T, seed uint64) *history {
 	t.Helper()
 	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), azstore.Names{Containers: provision.Containers, Tables: provision.Tables}); err != nil {
+	if err := a.Ensure(t.Context(), azstore.Names{Containers: provision.Containers, Tables: slices.Concat(provision.Tables, searchindex.Tables)}); err != nil {
 		t.Fatal(err)
 	}
 	h := &history{T: t, rand: rand.New(rand.NewPCG(seed, 3)), account: a, box: &mailbox{}, die: &atomic.Int64{}}
@@ -240,7 +233,7 @@ func (h *history) operate() {
 		}
 		return []engine.OutboxMessage{workflow.Declaration.FollowMessage()}, nil
 	}
-	ctx, videos := h.Context(), h.worker.index.Videos
+	ctx, videos := h.Context(), h.worker.videos
 	if len(h.ids) < 3 || h.rand.IntN(6) == 0 {
 		v := video.Video{
 			Meta: engine.Meta{
@@ -335,7 +328,7 @@ func (h *history) drain(patient bool) {
 func (h *history) truth() (all []video.Video) {
 	h.Helper()
 	for _, id := range h.ids {
-		rec, err := h.worker.index.Videos.Get(h.Context(), id)
+		rec, err := h.worker.videos.Get(h.Context(), id)
 		if err == nil && rec.Subject.State != engine.Deleting && rec.Subject.Visibility == video.Public {
 			all = append(all, rec.Subject)
 		} else if err != nil && !errors.Is(err, engine.ErrNotFound) {
@@ -385,7 +378,7 @@ func form(word string) string { return strings.ToLower(cmp.Or(other[word], word)
 func (h *history) compareAnswers() {
 	h.Helper()
 	truth := h.truth()
-	search := func(field, text string, matches func(value string) bool) {
+	find := func(field, text string, matches func(value string) bool) {
 		h.Helper()
 		var want, got []engine.ID
 		for _, v := range truth {
@@ -394,7 +387,7 @@ func (h *history) compareAnswers() {
 			}
 		}
 		for token, more := "", true; more; more = token != "" {
-			found, err := h.worker.index.Search.Search(h.Context(), query(field, text), 2, token)
+			found, err := h.worker.search.Search(h.Context(), query(field, text), 2, token)
 			if err != nil {
 				h.Fatal(err)
 			}
@@ -407,15 +400,15 @@ func (h *history) compareAnswers() {
 	}
 	for _, field := range fields {
 		for _, word := range words {
-			search(field, word, func(value string) bool {
+			find(field, word, func(value string) bool {
 				return slices.ContainsFunc(strings.Fields(value), func(w string) bool { return form(w) == form(word) })
 			})
 		}
-		search(field, "harb", func(value string) bool { return strings.Contains(value, "harb") })
-		search(field, "кораб", func(value string) bool { return strings.Contains(value, "кораб") })
-		search(field, `"night harbours"`, func(value string) bool { return strings.Contains(value+" ", "night harbours ") })
+		find(field, "harb", func(value string) bool { return strings.Contains(value, "harb") })
+		find(field, "кораб", func(value string) bool { return strings.Contains(value, "кораб") })
+		find(field, `"night harbours"`, func(value string) bool { return strings.Contains(value+" ", "night harbours ") })
 	}
-	search("channel", "obrien", func(value string) bool { return value == "O'Brien" })
+	find("channel", "obrien", func(value string) bool { return value == "O'Brien" })
 
 	ids := func(videos []video.Video) (list []engine.ID) {
 		for _, v := range videos {
@@ -438,7 +431,7 @@ func (h *history) compareAnswers() {
 			h.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	lists := h.worker.index.Catalog
+	lists := h.worker.catalog
 	pages("recent", truth, func(token string) ([]engine.ID, string, error) { return lists.Recent(h.Context(), 3, token) })
 	for _, channel := range channels {
 		mine := slices.DeleteFunc(slices.Clone(truth), func(v video.Video) bool { return v.Channel != channel })
@@ -459,12 +452,12 @@ func (h *history) compareAnswers() {
 func (h *history) compareRows() {
 	h.Helper()
 	fresh := azuritetest.Account(h.T)
-	if err := fresh.Ensure(h.Context(), azstore.Names{Tables: provision.Tables}); err != nil {
+	if err := fresh.Ensure(h.Context(), azstore.Names{Tables: slices.Concat(provision.Tables, searchindex.Tables)}); err != nil {
 		h.Fatal(err)
 	}
 	var videos []video.Video
 	for _, id := range h.ids {
-		if rec, err := h.worker.index.Videos.Get(h.Context(), id); err == nil {
+		if rec, err := h.worker.videos.Get(h.Context(), id); err == nil {
 			videos = append(videos, rec.Subject)
 		}
 	}

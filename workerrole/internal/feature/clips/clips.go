@@ -1,4 +1,5 @@
-package step
+// Package clips makes clips of videos.
+package clips
 
 import (
 	"context"
@@ -7,15 +8,22 @@ import (
 	"path/filepath"
 
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	"github.com/cutroom/cutroom/shared/clips"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
+	"github.com/cutroom/cutroom/workerrole/internal/step"
 )
 
-// Clip makes a short MP4 of a range of frames of a finished video.
+// New returns the feature.
+func New(n step.Needs) step.Feature {
+	return step.Feature{Steps: map[string]pipeline.Step{workflow.StepClip: clip{n}}}
+}
+
+// clip makes a short MP4 of a range of frames of a finished video.
 //
 //	Reads   the segments that hold those frames: top rendition and audio
 //	Writes  media/{attempt}/clip.mp4
@@ -23,10 +31,10 @@ import (
 //	Errors  *engine.Failure when those segments are gone; the clip fails, the
 //	        video does not
 //	Repeat  writes to a name of its own; only one attempt's row commits
-type Clip struct{ Needs }
+type clip struct{ step.Needs }
 
 // Run implements pipeline.Step.
-func (s Clip) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
+func (s clip) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
 	job, err := s.gather(ctx, w)
 	if errors.Is(err, blobstore.ErrNotFound) {
 		err = engine.Fail(engine.ProcessingFailed, "The video was processed anew before the clip was made. Ask for it again.")
@@ -38,10 +46,10 @@ func (s Clip) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, err
 		return videostore.Commit{}, err
 	}
 	file, err := w.Put(ctx, job.Out, "video/mp4")
-	return videostore.Commit{Output: video.ClipOutput{Blob: file.Blob, Bytes: file.Bytes}}, err
+	return videostore.Commit{Output: clips.Output{Blob: file.Blob, Bytes: file.Bytes}}, err
 }
 
-func (s Clip) gather(ctx context.Context, w *pipeline.Work) (ffmpeg.ClipJob, error) {
+func (s clip) gather(ctx context.Context, w *pipeline.Work) (ffmpeg.ClipJob, error) {
 	job := ffmpeg.ClipJob{
 		Out: filepath.Join(w.Dir, "clip.mp4"),
 		FPS: w.Plan.FPS, First: int64(w.Key.Index), Frames: int64(w.Key.Length), MaxRate: w.Plan.Renditions[0].MaxRate,
@@ -56,6 +64,6 @@ func (s Clip) gather(ctx context.Context, w *pipeline.Work) (ffmpeg.ClipJob, err
 	}
 	end := job.First + job.Frames
 	sound := media.Sound(whole, ffmpeg.Samples(job.FPS, job.First), ffmpeg.Samples(job.FPS, end))
-	job.Video, job.Audio, err = joinBoth(ctx, s.Blobs, w, media.Pictures(whole, job.First, end), sound)
+	job.Video, job.Audio, err = step.JoinBoth(ctx, s.Blobs, w, media.Pictures(whole, job.First, end), sound)
 	return job, err
 }

@@ -1,4 +1,5 @@
-package step
+// Package loudness measures the sound of videos.
+package loudness
 
 import (
 	"context"
@@ -8,22 +9,29 @@ import (
 	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
+	"github.com/cutroom/cutroom/workerrole/internal/step"
 )
 
-// Loudness measures the sound of a video that is ready, so that the player can turn down
+// New returns the feature.
+func New(n step.Needs) step.Feature {
+	return step.Feature{Steps: map[string]pipeline.Step{workflow.StepLoudness: measure{n.Tool}}}
+}
+
+// measure measures the sound of a video that is ready, so that the player can turn down
 // a loud one.
 //
 //	Reads   the sound of the source
 //	Writes  the facts of META: integratedLufs, rangeLu, truePeakDb, gainDb
 //	Errors  fails alone: a video without a gain plays as it is
 //	Repeat  measures the same
-type Loudness struct{ Tool *ffmpeg.Tool }
+type measure struct{ Tool *ffmpeg.Tool }
 
-// LoudnessFacts are measured as EBU R128 says. GainDB is at most 0, because the player of
+// facts are measured as EBU R128 says. GainDB is at most 0, because the player of
 // a web page can only turn down.
-type LoudnessFacts struct {
+type facts struct {
 	IntegratedLUFS float64 `json:"integratedLufs"`
 	RangeLU        float64 `json:"rangeLu"`
 	TruePeakDB     float64 `json:"truePeakDb"`
@@ -35,7 +43,7 @@ type LoudnessFacts struct {
 const targetLUFS = -16
 
 // Run implements pipeline.Step.
-func (s Loudness) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
+func (s measure) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
 	source, err := w.OpenSource(ctx)
 	if err != nil {
 		return videostore.Commit{}, err
@@ -47,7 +55,7 @@ func (s Loudness) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit,
 	if err != nil {
 		return videostore.Commit{}, err
 	}
-	facts := LoudnessFacts{IntegratedLUFS: heard.Integrated, RangeLU: heard.Range, TruePeakDB: heard.TruePeak}
-	facts.GainDB = math.Min(0, targetLUFS-heard.Integrated)
-	return videostore.Commit{Output: facts, Facts: facts}, nil
+	found := facts{IntegratedLUFS: heard.Integrated, RangeLU: heard.Range, TruePeakDB: heard.TruePeak}
+	found.GainDB = math.Min(0, targetLUFS-heard.Integrated)
+	return videostore.Commit{Output: found, Facts: found}, nil
 }

@@ -1,4 +1,5 @@
-package step
+// Package twins finds uploads of a video that exists already.
+package twins
 
 import (
 	"context"
@@ -11,26 +12,41 @@ import (
 
 	"github.com/corona10/goimagehash"
 
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/duplicates"
 	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
+	"github.com/cutroom/cutroom/workerrole/internal/step"
 )
 
-// Digest finds an earlier upload of the same video: the same bytes, or the same pictures
+// New returns the feature.
+func New(a *azstore.Account, n step.Needs) step.Feature {
+	index := duplicates.New(a)
+	return step.Feature{
+		Tables: []string{duplicates.Table}, Purge: index.Remove,
+		Steps: map[string]pipeline.Step{workflow.StepDigest: digest{n, index}},
+	}
+}
+
+// digest finds an earlier upload of the same video: the same bytes, or the same pictures
 // in another file.
 //
 //	Reads   the upload as it is, and three tiles of the storyboard
 //	Writes  table twins; the facts of META: sha256, looks, sameAs, looksLike
 //	Errors  fails alone: a video without these facts plays as well
 //	Repeat  writes the same; the earlier of two twins stays the earlier
-type Digest struct{ Needs }
+type digest struct {
+	step.Needs
+	twins *duplicates.Index
+}
 
-// DigestFacts identify an upload. They do not name a twin that is not public.
-type DigestFacts struct {
+// facts identify an upload. They do not name a twin that is not public.
+type facts struct {
 	SHA256    string `json:"sha256"`
 	Looks     string `json:"looks,omitempty"`     // perceptual hashes of three pictures, hex
 	SameAs    string `json:"sameAs,omitempty"`    // the public video that has the same bytes
@@ -38,9 +54,9 @@ type DigestFacts struct {
 }
 
 // Run implements pipeline.Step.
-func (s Digest) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
+func (s digest) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
 	none := videostore.Commit{}
-	var facts DigestFacts
+	var found facts
 	upload, err := w.ReadUpload(ctx)
 	if err != nil {
 		return none, err
@@ -50,26 +66,26 @@ func (s Digest) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 	if err != nil {
 		return none, fmt.Errorf("read all of %s: %w", w.Subject.ID, err)
 	}
-	facts.SHA256 = hex.EncodeToString(sum.Sum(nil))
-	if facts.Looks, err = s.looks(ctx, w); err != nil {
+	found.SHA256 = hex.EncodeToString(sum.Sum(nil))
+	if found.Looks, err = s.looks(ctx, w); err != nil {
 		return none, err
 	}
-	if facts.SameAs, err = s.twin(ctx, w.Subject.ID, duplicates.SameFile(facts.SHA256, size)); err != nil {
+	if found.SameAs, err = s.twin(ctx, w.Subject.ID, duplicates.SameFile(found.SHA256, size)); err != nil {
 		return none, err
 	}
-	if facts.Looks != "" {
-		key := duplicates.SameLook(facts.Looks, int(math.Round(w.Plan.DurationSeconds)))
-		if facts.LooksLike, err = s.twin(ctx, w.Subject.ID, key); err != nil {
+	if found.Looks != "" {
+		key := duplicates.SameLook(found.Looks, int(math.Round(w.Plan.DurationSeconds)))
+		if found.LooksLike, err = s.twin(ctx, w.Subject.ID, key); err != nil {
 			return none, err
 		}
 	}
-	return videostore.Commit{Output: facts, Facts: facts}, nil
+	return videostore.Commit{Output: found, Facts: found}, nil
 }
 
 // twin returns the video that had a key first, or "" when it is this one or is not
 // public.
-func (s Digest) twin(ctx context.Context, id engine.ID, key string) (string, error) {
-	first, err := s.Twins.First(ctx, id, key, s.Videos.Exists)
+func (s digest) twin(ctx context.Context, id engine.ID, key string) (string, error) {
+	first, err := s.twins.First(ctx, id, key, s.Videos.Exists)
 	if err != nil || first == id {
 		return "", err
 	}
@@ -81,7 +97,7 @@ func (s Digest) twin(ctx context.Context, id engine.ID, key string) (string, err
 }
 
 // looks hashes three tiles of the storyboard. It is empty for a video without one.
-func (s Digest) looks(ctx context.Context, w *pipeline.Work) (hashes string, _ error) {
+func (s digest) looks(ctx context.Context, w *pipeline.Work) (hashes string, _ error) {
 	view, err := s.Videos.View(ctx, w.Subject.ID)
 	if err != nil {
 		return "", fmt.Errorf("read steps of %s: %w", w.Subject.ID, err)

@@ -1,8 +1,3 @@
-// Package captions reads subtitle files from any program and writes plain
-// WebVTT (https://www.w3.org/TR/webvtt1/): times and text, no styles, no markup,
-// nothing that a browser would interpret.
-//
-// Next: workerrole/internal/step, which stores the result.
 package captions
 
 import (
@@ -18,12 +13,12 @@ import (
 
 	"golang.org/x/text/language"
 
+	"github.com/cutroom/cutroom/shared/captions"
 	"github.com/cutroom/cutroom/shared/charset"
 	"github.com/cutroom/cutroom/shared/playlist"
-	"github.com/cutroom/cutroom/shared/video"
 )
 
-// Bounds on what is taken, besides video.MaxCaptions, far above what people read.
+// Bounds on what is taken, besides captions.MaxBytes, far above what people read.
 const (
 	maxCues = 20_000
 	maxText = 2_000          // characters of a cue
@@ -51,8 +46,8 @@ type cue struct {
 // Read reads WebVTT, when the file says so, or SRT, in the encodings that people have
 // for a language. ErrUnreadable, *charset.Error.
 func Read(file []byte, in language.Tag) (Track, error) {
-	if len(file) > video.MaxCaptions {
-		return Track{}, fmt.Errorf("%w: it is larger than %d bytes", ErrUnreadable, video.MaxCaptions)
+	if len(file) > captions.MaxBytes {
+		return Track{}, fmt.Errorf("%w: it is larger than %d bytes", ErrUnreadable, captions.MaxBytes)
 	}
 	text, encoding, err := charset.Decode(file, in)
 	if err != nil {

@@ -1,6 +1,7 @@
-package step_test
+package captions_test
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"strings"
@@ -10,13 +11,14 @@ import (
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
+	shared "github.com/cutroom/cutroom/shared/captions"
 	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
+	"github.com/cutroom/cutroom/workerrole/internal/feature/captions"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
-	"github.com/cutroom/cutroom/workerrole/internal/step"
 )
 
 // From an uploaded file to what is served, or to the reason why nothing is:
@@ -27,9 +29,9 @@ func TestCaptionsOfALanguage(t *testing.T) {
 	if err := provision.Ensure(t.Context(), a, azq.Open(a, azq.Options{Queues: nil})); err != nil {
 		t.Fatal(err)
 	}
-	box := &mailbox{}
-	videos, blobs := videostore.New(a, box), blobstore.New(a)
-	runner := pipeline.New(pipeline.Runner{Blobs: blobs, Scratch: t.TempDir(), Watch: time.Minute, Log: slog.Default()}, videos, pipeline.Hooks{}, step.Captions{})
+	var box mailbox
+	videos, blobs := videostore.New(a, &box), blobstore.New(a)
+	runner := pipeline.New(pipeline.Runner{Blobs: blobs, Scratch: t.TempDir(), Watch: time.Minute, Log: slog.Default()}, videos, pipeline.Hooks{}, captions.New().Steps[workflow.StepCaptions])
 	v := video.Video{
 		Meta:  engine.Meta{ID: engine.NewID(), State: engine.Ready, CreatedAt: time.Now(), UpdatedAt: time.Now()},
 		Title: "x", Visibility: video.Public,
@@ -57,29 +59,29 @@ func TestCaptionsOfALanguage(t *testing.T) {
 			"",
 		},
 	} {
-		key, err := videostore.CaptionsKey(v.ID, tag)
+		key, err := shared.Key(v.ID, tag)
 		if err != nil {
 			t.Fatal(err)
 		}
-		input := video.CaptionsBlob(v.ID, tag, "file")
+		input := shared.Blob(v.ID, tag, "file")
 		if _, err := blobs.Put(t.Context(), engine.SourcesContainer, input, []byte(c.lines), blobstore.Options{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := videos.RequestCaptions(t.Context(), key, input); err != nil {
+		if _, err := shared.Request(t.Context(), videos, key, input); err != nil {
 			t.Fatal(err)
 		}
-		item := box.items[len(box.items)-1]
+		item := box[len(box)-1]
 		if item.Kind != workflow.StepCaptions {
 			t.Fatalf("%s was asked for", item.Kind)
 		}
 		if err := runner.Handle(t.Context(), &azq.RawJob{Item: item, Delivery: azq.Delivery{DequeueCount: 1}}); err != nil {
 			t.Fatal(err)
 		}
-		made, err := videos.Requested(t.Context(), key)
+		made, err := shared.Read(t.Context(), videos, key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := engine.OutputOf[video.CaptionsOutput](made)
+		out, err := engine.OutputOf[shared.Output](made)
 		switch {
 		case err != nil:
 			t.Fatal(err)
@@ -99,3 +101,20 @@ func TestCaptionsOfALanguage(t *testing.T) {
 		}
 	}
 }
+
+func TestMain(m *testing.M) { azuritetest.Main(m) }
+
+// mailbox keeps what is sent.
+type mailbox []azq.Item
+
+// SendItem implements engine.Sender.
+func (m *mailbox) SendItem(_ context.Context, _ string, item azq.Item, _ time.Duration) error {
+	*m = append(*m, item)
+	return nil
+}
+
+// Lane implements engine.Sender.
+func (*mailbox) Lane(context.Context, string, bool) (int, bool) { return 0, false }
+
+// Waiting implements engine.Sender.
+func (*mailbox) Waiting(context.Context, string) (bool, error) { return true, nil }
