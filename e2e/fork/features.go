@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// feature is a part of the product that comes off: its files go, each line of named that names a
+// feature is a part of the product that comes off: its files go, each line of Named that names a
 // package of its folders or one of its words, and each line of a document that links to a file of it.
 type feature struct {
 	name  string
@@ -20,8 +20,8 @@ type feature struct {
 	words []string // of its steps and settings
 }
 
-// named are the files that stay and name features.
-var named = []string{
+// Named are the Go files that stay and name features.
+var Named = []string{
 	"webrole/main.go", "webrole/config.go", "workerrole/main.go", "workerrole/config.go", "shared/workflow/steps.go",
 }
 
@@ -104,9 +104,14 @@ func Remove(dir string, names ...string) (lines int, err error) {
 			return lines, fmt.Errorf("WITHOUT: there is no feature %q; there are %s", name, strings.Join(Features(), ", "))
 		}
 	}
+	described := false // in the API
 	for _, f := range features {
 		if !slices.Contains(names, f.name) && !slices.ContainsFunc(f.needs, func(need string) bool { return slices.Contains(names, need) }) {
 			continue
+		}
+		for _, folder := range f.files {
+			found, _ := filepath.Glob(filepath.Join(dir, folder, "openapi.yaml"))
+			described = described || len(found) > 0
 		}
 		cut, err := f.remove(dir)
 		if err != nil {
@@ -114,11 +119,21 @@ func Remove(dir string, names ...string) (lines int, err error) {
 		}
 		lines += cut
 	}
-	if err := cutLinks(dir); err != nil {
+	if err := cutLinks(dir); err != nil || !described {
 		return lines, err
 	}
-	_, err = output(dir, "go", "generate", "./webrole/internal/api")
-	return lines, err
+	client := filepath.Join(dir, "e2e", "client", "client.gen.go") // stays that of the whole API: tests of others call it
+	text, err := os.ReadFile(client)
+	if err == nil {
+		_, err = output(dir, "go", "generate", "./webrole/internal/api")
+	}
+	if err == nil {
+		err = os.WriteFile(client, text, 0o600)
+	}
+	if err != nil {
+		return lines, fmt.Errorf("generate the API without %v: %w", names, err)
+	}
+	return lines, nil
 }
 
 // remove removes the files of a feature and the lines that name it.
@@ -140,7 +155,7 @@ func (f feature) remove(dir string) (lines int, _ error) {
 		return slices.ContainsFunc(imports, func(path string) bool { return strings.Contains(line, path) }) ||
 			!strings.Contains(line, "//") && names.MatchString(line)
 	}
-	for _, file := range named {
+	for _, file := range Named {
 		cut, err := cutLines(filepath.Join(dir, file), goes)
 		lines += cut
 		errs = append(errs, err)
