@@ -211,21 +211,14 @@ func (c *Claim[V, P]) end(ctx context.Context, run Run, outcome Outcome, cause e
 	return nil
 }
 
-// planned is what the commit of a plan writes and promises: its gates, or the first parts if
-// there are none. While the upload goes on, only a gate that is early.
+// planned is what the commit of a plan writes and promises.
 func (c *Claim[V, P]) planned(plan P) ([]tablestore.Op, []OutboxMessage) {
 	m, s := c.Meta(), c.store
-	r := s.firstPromises(m, plan)
-	if len(s.StepsIn(planOf(plan), Gate)) > 0 {
-		r = heldPromises
-	}
-	messages := slices.DeleteFunc(s.promisedSince(m, plan, noPromises, r), func(o OutboxMessage) bool {
-		return m.State == AwaitingUpload && !o.step.Early
-	})
+	r := s.promisesAfter(m, plan, noPromises)
 	return []tablestore.Op{
 		{Kind: tablestore.OpUpsert, Entity: planRow(m.ID, plan)},
 		{Kind: tablestore.OpUpsert, Entity: r.row(m.ID, planOf(plan).Generation)},
-	}, messages
+	}, s.promisedSince(m, plan, noPromises, r)
 }
 
 // fanOut returns what the end of a step promises, and what it writes to do so.
@@ -305,7 +298,7 @@ func (c *Claim[V, P]) Follow(ctx context.Context) error {
 		return err
 	}
 	plan := planOf(doc)
-	stage := step.StageIn(plan)
+	stage := step.in(plan).Stage
 	if stage == AfterReady {
 		return nil
 	}

@@ -29,19 +29,20 @@ func (d Declaration) promisedIn(m Meta, plan Plan, stage Stage) (messages []Outb
 }
 
 // promisedSince returns the messages for the gates and parts that were promised since another
-// cursor.
+// cursor. While the upload goes on, no gate but one that is early.
 func (s *Product[V, P]) promisedSince(m Meta, doc P, before, now fanOutCursor) []OutboxMessage {
 	plan := planOf(doc)
 	all := append(s.promisedIn(m, plan, Gate), s.promisedIn(m, plan, Part)...)
 	return slices.DeleteFunc(all, func(o OutboxMessage) bool {
-		return s.isPromised(before, doc, o.step, o.Index) || !s.isPromised(now, doc, o.step, o.Index)
+		waits := m.State == AwaitingUpload && o.step.Stage == Gate && !o.step.Early
+		return waits || s.isPromised(before, doc, o.step, o.Index) || !s.isPromised(now, doc, o.step, o.Index)
 	})
 }
 
 // messageFor asks for one step of a plan.
 func (d Declaration) messageFor(m Meta, plan Plan, step Step, index int) OutboxMessage {
 	key := Key{ID: m.ID, Generation: plan.Generation, Step: step.Name, Index: index}
-	return OutboxMessage{Queue: d.QueueOf(step, m, plan, index), Key: key, step: step}
+	return OutboxMessage{Queue: d.QueueOf(step, m, plan, index), Key: key, Version: m.ItemVersion, step: step}
 }
 
 // FirstMessage asks for the step that plans a generation.
@@ -53,8 +54,8 @@ func (d Declaration) FirstMessage(m Meta) OutboxMessage {
 // only the message knows that.
 func (v View[V, P]) RequestMissing(key Key) (asked bool, since time.Time) {
 	m, doc := v.Meta(), v.Plans[key.Generation]
-	plan, step, after := planOf(doc), v.product.StepOf(key), First
-	step.Stage = step.StageIn(plan)
+	plan, after := planOf(doc), First
+	step := v.product.StepOf(key).in(plan)
 	switch step.Stage {
 	case First:
 		if m.Generation == 1 {
@@ -80,7 +81,8 @@ func (v View[V, P]) RequestMissing(key Key) (asked bool, since time.Time) {
 	}
 	since = before.FinishedAt
 	for _, gate := range v.product.promisedIn(m, plan, Gate) {
-		if passed, _ := v.RunOf(gate.Key); step.Stage == Part && passed.FinishedAt.After(since) {
+		waited := step.Stage == Part || step.Stage == Gate && gate.step.Round < step.Round
+		if passed, _ := v.RunOf(gate.Key); waited && passed.FinishedAt.After(since) {
 			since = passed.FinishedAt
 		}
 	}
@@ -106,10 +108,11 @@ func (v View[V, P]) Missing() []OutboxMessage {
 		return []OutboxMessage{first}
 	}
 	doc, plan, r := v.newest()
+	missing := v.product.promisedSince(m, doc, noPromises, r)
 	if v.passed() { // what follows a gate was not done: its message, delivered again, does it
-		return v.product.promisedIn(m, plan, Gate)[:1]
+		return missing[:1]
 	}
-	missing := slices.DeleteFunc(v.product.promisedSince(m, doc, noPromises, r), v.Ended)
+	missing = slices.DeleteFunc(missing, v.Ended)
 	last := v.product.messageFor(m, plan, v.product.Only(Last), 0)
 	if len(missing) == 0 && r.Items >= v.product.windowItems(plan) && !v.Ended(last) {
 		missing = append(missing, last)
@@ -173,22 +176,23 @@ func (s *Store[V, P]) MarkPlayable(ctx context.Context, view View[V, P]) (Record
 	})
 }
 
-// passed reports whether all gates are done and the parts, which waited for them, are not
-// promised yet.
+// passed reports whether all gates that are promised are done, and what waited for them, more
+// gates or the parts, is not promised yet.
 func (v View[V, P]) passed() bool {
 	_, plan, cursor := v.newest()
-	open := slices.DeleteFunc(v.product.promisedIn(v.Meta(), plan, Gate), v.Ended)
+	open := slices.DeleteFunc(v.product.promisedIn(v.Meta(), plan, Gate), func(o OutboxMessage) bool {
+		return o.step.Round > cursor.Round || v.Ended(o)
+	})
 	return cursor.Held && v.Meta().Working() && len(open) == 0
 }
 
-// open promises the parts that waited for the gates. Of two callers, the ETag of the row NEXT
+// open promises what waited for gates. Of two callers, the ETag of the row NEXT
 // picks one.
 func (s *Store[V, P]) open(ctx context.Context, view View[V, P]) error {
 	m := view.Meta()
 	doc, plan, cursor := view.newest()
-	r := s.firstPromises(m, doc)
-	r.etag = cursor.etag
-	out := outboxRows(ctx, m.ID, s.promisedSince(m, doc, noPromises, r))
+	r := s.promisesAfter(m, doc, cursor)
+	out := outboxRows(ctx, m.ID, s.promisedSince(m, doc, cursor, r))
 	ops := []tablestore.Op{view.unchangedMeta(), r.replace(m.ID, plan.Generation)}
 	_, err := s.subjects.Submit(ctx, slices.Concat(ops, inserted(out)))
 	if err != nil {
@@ -258,24 +262,29 @@ type fanOutCursor struct {
 	// Partial: the plan was made while its upload went on, which is not complete yet. Only
 	// PromiseUntil promises more of it: runs of the leading step, and what may be due with them.
 	Partial bool
-	// Held: the gates have not passed. Nothing but them is promised.
-	Held bool
+	// Held: gates have not passed. Nothing but those up to Round is promised.
+	Held  bool
+	Round int
 
 	etag string
 }
 
-var (
-	noPromises   = fanOutCursor{Partial: true}             // before the first promise
-	heldPromises = fanOutCursor{Partial: true, Held: true} // of the gates alone
-)
+// noPromises is before the first promise.
+var noPromises = fanOutCursor{Partial: true, Round: -1}
 
-// firstPromises is the cursor of a plan whose parts are due: a window of runs, but none while
-// the upload goes on.
-func (s *Product[V, P]) firstPromises(m Meta, doc P) fanOutCursor {
-	if m.State == AwaitingUpload {
-		return noPromises
+// promisesAfter is the cursor that follows another one whose gates are done: the next round of
+// them, else the parts: a window of runs, but none while the upload goes on.
+func (s *Product[V, P]) promisesAfter(m Meta, doc P, before fanOutCursor) fanOutCursor {
+	next := fanOutCursor{Partial: true, Round: before.Round, etag: before.etag}
+	for _, gate := range s.StepsIn(planOf(doc), Gate) {
+		if round := gate.Step.Round; round > before.Round && (!next.Held || round < next.Round) {
+			next.Held, next.Round = true, round
+		}
 	}
-	return fanOutCursor{Items: min(Window, s.windowItems(planOf(doc)))}
+	if !next.Held && m.State != AwaitingUpload {
+		next.Items, next.Partial = min(Window, s.windowItems(planOf(doc))), false
+	}
+	return next
 }
 
 func nextKey(generation int) string { return fmt.Sprintf("NEXT:%05d", generation) }
@@ -304,7 +313,7 @@ func (s *Store[V, P]) cursor(ctx context.Context, id ID, generation int) (fanOut
 func (s *Product[V, P]) isPromised(r fanOutCursor, doc P, step Step, index int) bool {
 	switch {
 	case step.Stage == Gate:
-		return r.Held
+		return r.Held && step.Round <= r.Round
 	case r.Held:
 		return false
 	case s.Windowed(step):

@@ -18,7 +18,8 @@ func gated(generation int, names ...string) enginetest.Plan {
 	p := plan(2, true)
 	p.Generation = generation
 	for _, name := range names {
-		p.Promises = append(p.Promises, engine.Promise{Step: name, Items: 1, Gate: true, Queue: enginetest.Rest})
+		step, _ := declared.Find(name)
+		p.Promises = append(p.Promises, engine.Promise{Step: name, Items: 1, Gate: true, Round: step.Round, Queue: enginetest.Rest})
 	}
 	return p
 }
@@ -97,6 +98,153 @@ func TestPartsWaitForEveryGate(t *testing.T) {
 	if parts := viewOf(t, s, id).Parts(); len(parts) != len(firstParts) {
 		t.Errorf("behind the gates these parts are there: %v", parts)
 	}
+}
+
+// A gate of a later round is not promised, wanted or sent again before those of earlier ones are
+// done; then it is promised once.
+func TestGatesRunOneAfterAnother(t *testing.T) {
+	t.Parallel()
+	s, out := setup(t)
+	id := uploaded(t, s)
+	out.take()
+	planned(t, s, id, gated(1, enginetest.Limit, enginetest.Vet)) // in any order
+	wantSent(t, out, "the plan", "rest: vet")
+	behind := engine.Key{ID: id, Generation: 1, Step: enginetest.Limit}
+	asked := func() bool {
+		asked, since := viewOf(t, s, id).RequestMissing(behind)
+		return asked && !since.IsZero()
+	}
+	missing := func(when, want string) {
+		t.Helper()
+		if missing := viewOf(t, s, id).Missing(); len(missing) != 1 || missing[0].Step != want {
+			t.Errorf("%s: missing %v", when, missing)
+		}
+	}
+	missing("the plan", enginetest.Vet)
+	vet := gateOf(t, s, id, 1, enginetest.Vet)
+	passes(t, vet)
+	missing("nothing followed", enginetest.Vet)
+	if asked() {
+		t.Error("the second gate is asked for before the first has passed")
+	}
+	var callers sync.WaitGroup
+	for range 5 {
+		view := viewOf(t, s, id)
+		callers.Go(func() {
+			if _, err := s.FanIn(t.Context(), view); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	callers.Wait()
+	if err := vet.Follow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantSent(t, out, "the first gate has passed", "rest: limit")
+	missing("behind the first gate", enginetest.Limit)
+	if parts := viewOf(t, s, id).Parts(); len(parts) > 0 || !asked() {
+		t.Errorf("between the gates: parts %v, the second is asked for: %t", parts, asked())
+	}
+	limit := gateOf(t, s, id, 1, enginetest.Limit)
+	if err := limit.Fail(t.Context(), &engine.Failure{Code: enginetest.LargeNumber, Detail: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	out.take()
+	if _, err := s.Retry(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	wantSent(t, out, "a retry", "rest: limit")
+	limit = gateOf(t, s, id, 1, enginetest.Limit)
+	passes(t, limit)
+	if err := limit.Follow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantSent(t, out, "both have passed", firstParts...)
+}
+
+// While an upload goes on a gate runs that is early, and one behind it, that is not, when the
+// upload is complete.
+func TestLaterGateWaitsForTheUpload(t *testing.T) {
+	t.Parallel()
+	s, out := setup(t)
+	v := awaiting()
+	v.Upload.Started, v.Generation = true, 1
+	if _, err := s.Create(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	p, first := gated(1, stepEarly, enginetest.Limit), gateOf(t, s, v.ID, 1, enginetest.Split)
+	if err := errors.Join(first.Commit(t.Context(), enginetest.Commit{Plan: &p}), first.SendOutbox(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	wantSent(t, out, "the plan", "rest: early")
+	early := gateOf(t, s, v.ID, 1, stepEarly)
+	passes(t, early)
+	if err := early.Follow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantSent(t, out, "the first round has passed")
+	if _, err := s.Uploaded(t.Context(), v.ID, epoch, "etag"); err != nil {
+		t.Fatal(err)
+	}
+	wantSent(t, out, "the upload is complete", "rest: limit")
+	passes(t, gateOf(t, s, v.ID, 1, enginetest.Limit))
+	if _, err := s.FanIn(t.Context(), viewOf(t, s, v.ID)); err != nil {
+		t.Fatal(err)
+	}
+	wantSent(t, out, "all have passed", firstParts...)
+}
+
+// Messages keep the version of the newest release that began a generation, whichever sends
+// them: an older worker would plan without the gates that it does not know (Q6).
+func TestMessagesKeepTheirVersion(t *testing.T) {
+	t.Parallel()
+	s, out := setup(t)
+	old := *s
+	old.ItemVersion = 1
+	out.broken = errors.New("no queue")
+	v := awaiting()
+	if _, err := s.Create(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Uploaded(t.Context(), v.ID, epoch, "etag"); !errors.Is(err, out.broken) {
+		t.Fatal(err)
+	}
+	out.broken = nil
+	versions := func(when string, do func() error, want int) {
+		t.Helper()
+		err, sent := do(), 0
+		for _, item := range out.takeItems() {
+			if step, _ := declared.Find(item.Kind); step.HasRows() {
+				sent++
+				if item.Version != want {
+					t.Errorf("%s: %s has version %d, want %d", when, item.Kind, item.Version, want)
+				}
+			}
+		}
+		if err != nil || sent == 0 {
+			t.Errorf("%s: %d messages, %v", when, sent, err)
+		}
+	}
+	versions("flushed", func() error { return old.Flush(t.Context(), v.ID) }, enginetest.ItemVersion)
+	versions("sent again", func() error {
+		view := viewOf(t, &old, v.ID)
+		return old.Resend(t.Context(), view.Record, view.Missing())
+	}, enginetest.ItemVersion)
+	versions("begun anew", func() error {
+		_, err := old.Cancel(t.Context(), v.ID)
+		if err == nil {
+			_, err = old.Reprocess(t.Context(), v.ID)
+		}
+		return err
+	}, enginetest.ItemVersion)
+	other := awaiting()
+	if _, err := old.Create(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	versions("by the older release", func() error {
+		_, err := old.Uploaded(t.Context(), other.ID, epoch, "etag")
+		return err
+	}, 1)
 }
 
 // A worker dies between the commit of a gate and what follows: the message comes again, or, when

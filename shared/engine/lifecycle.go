@@ -54,7 +54,7 @@ func (s *Store[V, P]) FirstStep(ctx context.Context, v *V) OutboxMessage {
 	if !m.Upload.Started {
 		m.Lane, m.Bulk = s.sender.Lane(ctx, m.Channel, m.Priority == High)
 	}
-	m.Generation = max(1, m.Generation)
+	m.Generation, m.ItemVersion = max(1, m.Generation), max(m.ItemVersion, s.ItemVersion)
 	return s.FirstMessage(*m)
 }
 
@@ -151,7 +151,7 @@ func (s *Store[V, P]) Reprocess(ctx context.Context, id ID) (Record[V], error) {
 			return nil, ErrState
 		}
 		m.Generation++
-		m.State, m.Error, m.Items = Uploaded, nil, 0
+		m.State, m.Error, m.Items, m.ItemVersion = Uploaded, nil, 0, max(m.ItemVersion, s.ItemVersion)
 		return []OutboxMessage{s.FirstMessage(*m)}, nil
 	})
 }

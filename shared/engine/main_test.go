@@ -23,6 +23,7 @@ const (
 	stepSpotted = "spotted" // for each pair, when the sum is ready
 	stepMoved   = "moved"   // after ready; an older release declared it as a part
 	stepRated   = "rated"   // a gate, which withdraws nothing
+	stepEarly   = "early"   // a gate that does not wait for the upload
 )
 
 func TestMain(m *testing.M) {
@@ -31,6 +32,7 @@ func TestMain(m *testing.M) {
 		engine.Step{Name: stepSpotted, Stage: engine.AfterReady, Count: enginetest.PerPair, Queues: []string{enginetest.Bulk}},
 		engine.Step{Name: stepMoved, Stage: engine.AfterReady, Queues: []string{enginetest.Rest}},
 		engine.Step{Name: stepRated, Stage: engine.Gate, Queues: []string{enginetest.Rest}},
+		engine.Step{Name: stepEarly, Stage: engine.Gate, Early: true, Queues: []string{enginetest.Rest}},
 	)
 	azuritetest.Main(m)
 }

@@ -18,6 +18,7 @@ import (
 type OutboxMessage struct {
 	Queue string `json:"q"`
 	Key
+	Version int `json:"v,omitempty"` // of the item: see Meta.ItemVersion
 	// Trace is the W3C trace context of the item's sender; empty without tracing.
 	Trace string `json:"tp,omitempty"`
 
@@ -90,6 +91,7 @@ func (s *Store[V, P]) send(ctx context.Context, id ID, messages []OutboxMessage)
 		message.ID = id
 		item, err := azq.NewItem(message.Step, string(id), message.ItemID(), message.Payload())
 		item.Namespace, item.Source, item.Traceparent = s.Name, "/"+s.Name, message.Trace
+		item.Version = max(1, message.Version)
 		if err == nil {
 			err = s.sender.SendItem(ctx, message.Queue, item, 0)
 		}

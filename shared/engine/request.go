@@ -51,7 +51,7 @@ func (s *Store[V, P]) HasRequests(ctx context.Context, id ID, step, filter strin
 
 func (d Declaration) requestMessage(m Meta, key Key) OutboxMessage {
 	step := d.StepOf(key)
-	return OutboxMessage{Queue: d.QueueOf(step, m, Plan{}, key.Index), Key: key, step: step}
+	return OutboxMessage{Queue: d.QueueOf(step, m, Plan{}, key.Index), Key: key, Version: m.ItemVersion, step: step}
 }
 
 // Request asks for a run on request and returns it. One transaction writes its row, queued,

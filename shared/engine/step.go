@@ -14,7 +14,7 @@ const (
 	_ Stage = iota
 	// First waits for the upload. Its commit writes the plan. There is one.
 	First
-	// Gate waits for the first step, and the parts wait for all gates, which run side by side.
+	// Gate waits for the first step, and the parts wait for all gates: see Step.Round.
 	// Until they are done nothing else of the generation is promised. It runs once.
 	Gate
 	// Part waits for the first step and the gates. All parts run side by side.
@@ -59,6 +59,9 @@ type Step struct {
 	// part, and so for its retries: what is not needed for a ready subject belongs AfterReady.
 	// AfterReady and OnRequest always fail alone.
 	Optional bool
+
+	// Round orders gates: those of one round run side by side, when all of lower rounds are done.
+	Round int
 
 	// Early: a gate that may run on what has arrived of an upload. Without it, all that
 	// comes after the gate waits for the whole upload.
@@ -201,8 +204,8 @@ func (d Declaration) PromisesFor(counts map[Count]int) (stored []Promise) {
 		}
 		if items > 0 && (s.Stage == Gate || s.Stage == Part || s.Stage == AfterReady) {
 			stored = append(stored, Promise{
-				Step: s.Name, Items: items, Windowed: d.Windowed(s), Gate: s.Stage == Gate, After: s.Stage == AfterReady,
-				Optional: s.IsOptional(), Queue: s.Queues[len(s.Queues)-1],
+				Step: s.Name, Items: items, Windowed: d.Windowed(s), Gate: s.Stage == Gate, Round: s.Round,
+				After: s.Stage == AfterReady, Optional: s.IsOptional(), Queue: s.Queues[len(s.Queues)-1],
 			})
 		}
 	}
@@ -235,7 +238,7 @@ func (d Declaration) StepsIn(plan Plan, stage Stage) (planned []PlannedStep) {
 		}
 		step, known := d.Find(p.Step)
 		// Whether it fails alone is asked before the stage is replaced: it depends on it.
-		step.Stage, step.Optional = stage, step.IsOptional()
+		step.Stage, step.Round, step.Optional = stage, p.Round, step.IsOptional()
 		if !known { // a newer release planned: it is counted and asked for, and run elsewhere
 			step.Optional, step.Queues = p.Optional, []string{p.Queue}
 			if leader, leads := d.leader(); p.Windowed && leads {
@@ -247,13 +250,12 @@ func (d Declaration) StepsIn(plan Plan, stage Stage) (planned []PlannedStep) {
 	return planned
 }
 
-// StageIn returns when a step of a plan is due: as the plan stores it, which may differ
-// from today's declaration.
-func (s Step) StageIn(plan Plan) Stage {
+// in is the step as a plan stores when it is due, which may differ from today's declaration.
+func (s Step) in(plan Plan) Step {
 	for _, p := range plan.Promises {
 		if p.Step == s.Name {
-			return stageOf(p)
+			s.Stage, s.Round = stageOf(p), p.Round
 		}
 	}
-	return s.Stage
+	return s
 }

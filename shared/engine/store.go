@@ -40,6 +40,9 @@ type Sender interface {
 // plan of a generation. All but the declaration and Promises may be nil.
 type Product[V, P any] struct {
 	Declaration
+	// ItemVersion is that of messages for generations that begin: workers of a release that does not
+	// understand it leave them to others (paper row Q6). 0 is 1.
+	ItemVersion int
 	// Promises is what a new plan promises: see Declaration.PromisesFor.
 	Promises func(plan P) []Promise
 	// DueWith reports whether a run, of a step that does not lead, may be promised while its

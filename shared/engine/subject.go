@@ -85,6 +85,9 @@ type Meta struct {
 	// Generation counts the times the subject was processed, from 1. Blobs and
 	// step rows carry it, so that a reprocessing never mixes with what serves now.
 	Generation int `json:"generation"`
+	// ItemVersion is that of the messages of this generation, whichever release sends them: the
+	// newest that has begun one (paper row Q6). 0 is 1.
+	ItemVersion int `json:"itemVersion,omitempty"`
 	// Items is how many runs the plan of that generation has of the step that leads, and at
 	// least 1; 0 until it is planned. It is here for lists, which read no plans.
 	Items int `json:"items,omitempty"`
@@ -198,6 +201,7 @@ type Promise struct {
 	Items    int    `json:"items"`              // how many runs
 	Windowed bool   `json:"windowed,omitempty"` // promised some at a time
 	Gate     bool   `json:"gate,omitempty"`     // due first: all others wait for it
+	Round    int    `json:"round,omitempty"`    // of a gate
 	After    bool   `json:"after,omitempty"`    // due when the subject is ready
 	Optional bool   `json:"alone,omitempty"`    // fails alone
 	Queue    string `json:"queue"`              // base name

@@ -37,7 +37,8 @@ type Store struct {
 func New(a *azstore.Account, sender engine.Sender) *Store {
 	s := &Store{quotas: tablestore.New(a, QuotasTable)}
 	s.Store = engine.New(a, sender, engine.Product[video.Video, video.Plan]{
-		Declaration: workflow.Declaration, Promises: workflow.PromisesFor, DueWith: dueWith, Playable: playable, Quotas: s,
+		Declaration: workflow.Declaration, ItemVersion: workflow.ItemVersion, Promises: workflow.PromisesFor,
+		DueWith: dueWith, Playable: playable, Quotas: s,
 		RowKinds: map[string]func(tablestore.Entity) error{},
 	})
 	s.Preview = func(_ View, p playlist.Presentation) (playlist.Presentation, map[int]bool, error) { return p, nil, nil }

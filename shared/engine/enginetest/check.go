@@ -40,21 +40,7 @@ func Check(d engine.Declaration) error {
 		if s.Stage < engine.First || s.Stage > engine.OnDelete {
 			bad("%q has no stage: set Stage to when it is due", s.Name)
 		}
-		if s.Stage != engine.Part && s.Stage != engine.AfterReady && s.Count != engine.Once {
-			bad("%q runs more than once, which only a Part and a step AfterReady may: set Count to Once", s.Name)
-		}
-		if s.Stage == engine.Gate && (s.Optional || s.Makes != "") {
-			bad("%q is a gate: the subject fails with it, and nothing can be used before; leave Optional and Makes unset", s.Name)
-		}
-		if s.Stage != engine.Gate && (s.Early || s.Withdraws) {
-			bad("%q has Early or Withdraws, which say something of a Gate only: leave them unset", s.Name)
-		}
-		if s.Stage == engine.OnRequest && strings.ToUpper(s.Name) >= "META" {
-			bad("%q is on request, and rows of that name sort behind META: use a name before \"meta\"", s.Name)
-		}
-		if s.Leads && (s.Stage != engine.Part || s.Count == engine.Once) {
-			bad("%q leads, which only a Part that runs more than once may: set Count", s.Name)
-		}
+		checkStage(d, s, bad)
 		if len(s.Queues) == 0 {
 			bad("%q has no queue: set Queues to one that the queue list declares", s.Name)
 		}
@@ -76,4 +62,38 @@ func Check(d engine.Declaration) error {
 		bad("the weights add up to %d, want 100: take from one what you give to another", weight)
 	}
 	return errors.Join(problems...)
+}
+
+// checkStage says what a step has that means nothing in its stage.
+func checkStage(d engine.Declaration, s engine.Step, bad func(format string, args ...any)) {
+	if s.Stage != engine.Part && s.Stage != engine.AfterReady && s.Count != engine.Once {
+		bad("%q runs more than once, which only a Part and a step AfterReady may: set Count to Once", s.Name)
+	}
+	if s.If != engine.Once && (s.Count != engine.Once || s.Stage != engine.Gate && s.Stage != engine.Part && s.Stage != engine.AfterReady) {
+		bad("%q has If, which only a Gate, a Part and a step AfterReady may that run once: leave it unset", s.Name)
+	}
+	if s.Optional && (s.Leads || s.Stage != engine.Part && s.Stage != engine.AfterReady && s.Stage != engine.OnRequest) {
+		bad("%q is Optional, but what follows waits for its success: leave Optional unset", s.Name)
+	}
+	if s.Expires && s.Stage != engine.OnRequest {
+		bad("%q has Expires, which only a step OnRequest may: leave it unset", s.Name)
+	}
+	if s.Stage == engine.Gate && (s.Optional || s.Makes != "") {
+		bad("%q is a gate: the subject fails with it, and nothing can be used before; leave Optional and Makes unset", s.Name)
+	}
+	if s.Stage != engine.Gate && (s.Early || s.Withdraws || s.Round != 0) {
+		bad("%q has Early, Withdraws or Round, which say something of a Gate only: leave them unset", s.Name)
+	}
+	if s.Round < 0 {
+		bad("%q has a negative Round: count from 0", s.Name)
+	}
+	if s.Early && slices.ContainsFunc(d.Steps, func(g engine.Step) bool { return g.Stage == engine.Gate && !g.Early && g.Round < s.Round }) {
+		bad("%q is Early, and a gate of a lower Round is not: it would wait for the whole upload; give it a Round as low", s.Name)
+	}
+	if s.Stage == engine.OnRequest && strings.ToUpper(s.Name) >= "META" {
+		bad("%q is on request, and rows of that name sort behind META: use a name before \"meta\"", s.Name)
+	}
+	if s.Leads && (s.Stage != engine.Part || s.Count == engine.Once) {
+		bad("%q leads, which only a Part that runs more than once may: set Count", s.Name)
+	}
 }

@@ -29,7 +29,7 @@ const workerVariable = "CUTROOM_TEST_SUMS_WORKER"
 type order struct {
 	Name, Connection, Prefix, Scratch string
 	Visibility                        time.Duration
-	Upkeep                            bool
+	Upkeep, Old                       bool
 	// Point, if not empty, is where the worker waits, once, for a byte on its standard input.
 	Point string
 	// Slow is how long a step takes at most, and Flaky how many of a hundred fail.
@@ -84,7 +84,7 @@ func (o order) run() error {
 	}
 	var waited atomic.Bool
 	return enginetest.Worker{
-		Account: account, Name: o.Name, Scratch: o.Scratch, Visibility: o.Visibility, Upkeep: o.Upkeep,
+		Account: account, Name: o.Name, Scratch: o.Scratch, Visibility: o.Visibility, Upkeep: o.Upkeep, Old: o.Old,
 		Log: slog.New(slog.DiscardHandler),
 		At: func(point string) {
 			if point == o.Point && waited.CompareAndSwap(false, true) {

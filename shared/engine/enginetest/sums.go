@@ -18,6 +18,7 @@ import (
 const (
 	Split   = "split"   // First: reads the numbers
 	Vet     = "vet"     // Gate: rejects negative numbers, and withdraws what serves
+	Limit   = "limit"   // Gate behind vet: rejects large numbers
 	Add     = "add"     // Part, leads: adds up two numbers
 	Square  = "square"  // Part: adds up the squares of four numbers
 	Total   = "total"   // Last: adds up what add and square made
@@ -44,8 +45,11 @@ const (
 // TotalsTable has a copy of every total: PartitionKey the id, RowKey "SUM".
 const TotalsTable = "totals"
 
-// NegativeNumber says that a sum has one.
-const NegativeNumber engine.Code = "negative_number"
+// Why a gate rejects a sum.
+const (
+	NegativeNumber engine.Code = "negative_number"
+	LargeNumber    engine.Code = "large_number" // above 1000
+)
 
 // SumNames are all that sums are kept in, but for the queues.
 var SumNames = azstore.Names{
@@ -65,7 +69,7 @@ type Sum struct {
 type Plan struct {
 	engine.Plan
 	Numbers []int `json:"numbers"`
-	Vetted  bool  `json:"vetted,omitempty"` // its gate is promised
+	Vetted  bool  `json:"vetted,omitempty"` // its gates are promised
 }
 
 // Counts is how many runs a plan has of what steps run for.
@@ -105,6 +109,7 @@ func Sums() engine.Declaration {
 		// snippet: steps
 		{Name: Split, Stage: engine.First, Queues: rest, Weight: 10},
 		{Name: Vet, Stage: engine.Gate, If: vetted, Withdraws: true, Queues: rest},
+		{Name: Limit, Stage: engine.Gate, If: vetted, Round: 1, Queues: rest},
 		{Name: Add, Stage: engine.Part, Count: PerPair, Leads: true, Queues: pairs, Choose: firstIsUrgent, Weight: 70},
 		{Name: Square, Stage: engine.Part, Count: PerFour, Queues: []string{Bulk}, Weight: 10},
 		{Name: Total, Stage: engine.Last, Queues: rest, Weight: 10},
@@ -140,9 +145,12 @@ func Queues(visibility time.Duration, d engine.Declaration) (specs []azq.Spec) {
 	return specs
 }
 
+// ItemVersion is that of the messages of sums.
+const ItemVersion = 2
+
 // NewStore returns a store of sums with those steps.
 func NewStore(a *azstore.Account, sender engine.Sender, d engine.Declaration) *Store {
-	return engine.New(a, sender, engine.Product[Sum, Plan]{Declaration: d, Promises: func(p Plan) []engine.Promise {
+	return engine.New(a, sender, engine.Product[Sum, Plan]{Declaration: d, ItemVersion: ItemVersion, Promises: func(p Plan) []engine.Promise {
 		return d.PromisesFor(p.Counts())
 	}, Playable: func(v View) (bool, error) {
 		first, _ := v.Find(v.Subject.Generation, Add, 0)

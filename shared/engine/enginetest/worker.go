@@ -28,6 +28,8 @@ type Worker struct {
 	Visibility time.Duration
 	// Upkeep: it stands for election, too.
 	Upkeep bool
+	// Old: it is of a release before the gates, and so of their version of messages.
+	Old bool
 	// At is told of every point in the order of writes; of steps without rows, too.
 	At func(point string)
 	// Before is called before a step does its work, which fails with its error; nil for nothing.
@@ -40,9 +42,21 @@ type Worker struct {
 // Sums opens the store and the queues as a worker does.
 func (w Worker) Sums() (*Store, *azq.Client) {
 	d := Sums()
+	if w.Old {
+		d.Steps = slices.DeleteFunc(d.Steps, func(s engine.Step) bool { return s.Stage == engine.Gate })
+	}
 	d.Queues = Queues(w.Visibility, d)
 	queues := azq.Open(w.Account, azq.Options{Queues: d.Queues, Namespace: d.Name})
-	return NewStore(w.Account, queues, d), queues
+	store := NewStore(w.Account, queues, d)
+	store.ItemVersion = w.version()
+	return store, queues
+}
+
+func (w Worker) version() int {
+	if w.Old {
+		return ItemVersion - 1
+	}
+	return ItemVersion
 }
 
 // Upkeeper makes the duties, with graces short enough for tests.
@@ -71,9 +85,12 @@ func (w Worker) Run(ctx context.Context) error {
 	s := steps{store: store, blobs: blobstore.New(w.Account), totals: tablestore.New(w.Account, TotalsTable), at: w.At}
 	handlers := map[string]azq.Handler{}
 	for name, run := range map[string]step{
-		Split: s.split, Vet: s.vet, Add: s.add, Square: s.square, Total: s.total,
+		Split: s.split, Vet: s.vet, Limit: s.limit, Add: s.add, Square: s.square, Total: s.total,
 		Report: s.report, Average: s.average, List: s.list, Erase: s.erase,
 	} {
+		if _, known := store.Find(name); !known {
+			continue
+		}
 		handlers[name] = &runner.Runner[Sum, Plan]{
 			Store: store, Blobs: s.blobs, Worker: w.Name, Scratch: w.Scratch, Watch: time.Second, Log: w.Log,
 			Hooks: runner.Hooks[Sum, Plan]{At: w.At},
@@ -86,7 +103,7 @@ func (w Worker) Run(ctx context.Context) error {
 		}
 	}
 	client := queues.With(azq.Options{
-		Handlers: handlers, Pools: map[string]int{"default": 4}, Worker: w.Name, Log: w.Log, FirstRetry: time.Second, MaxRetry: time.Second,
+		Handlers: handlers, Version: w.version(), DeferPause: time.Second, Pools: map[string]int{"default": 4}, Worker: w.Name, Log: w.Log, FirstRetry: time.Second, MaxRetry: time.Second,
 		DrainTimeout: time.Minute, // of a starved machine
 	})
 	if err := client.Check(); err != nil {
@@ -152,6 +169,13 @@ func (s steps) vet(_ context.Context, w *Work) (Commit, error) {
 		return Commit{}, engine.Fail(NegativeNumber, "there is one")
 	}
 	return Commit{Facts: map[string]bool{"positive": true}}, nil
+}
+
+func (s steps) limit(_ context.Context, w *Work) (none Commit, _ error) {
+	if most := slices.Max(w.Plan.Numbers); most > 1000 {
+		return none, engine.Fail(LargeNumber, "%d is above 1000", most)
+	}
+	return none, nil
 }
 
 func (s steps) add(ctx context.Context, w *Work) (Commit, error) {
