@@ -65,9 +65,15 @@ func (c *command) open(ctx context.Context) (*azq.Client, error) {
 	if c.ConnectionString == "" && c.Account == "" {
 		return nil, errors.New("which account? Set AZURE_STORAGE_CONNECTION_STRING or AZURE_STORAGE_ACCOUNT, or give a flag")
 	}
-	config := azstore.Config{ConnectionString: c.ConnectionString, Account: c.Account, EndpointSuffix: c.EndpointSuffix}
-	config.Prefix, config.Retry = c.Prefix, azstore.DefaultRetry
-	config.Retry.MaxRetries = 2 // a person waits
+	flags := map[string]string{ // which have the variables, too
+		"AZURE_STORAGE_CONNECTION_STRING": c.ConnectionString, "AZURE_STORAGE_ACCOUNT": c.Account,
+		"AZURE_STORAGE_ENDPOINT_SUFFIX": c.EndpointSuffix, "AZQ_PREFIX": c.Prefix,
+		"AZQ_RETRY_MAX": "2", // a person waits
+	}
+	config, err := azstore.ConfigFromEnv(func(name string) string { return cmp.Or(flags[name], os.Getenv(name)) }, "AZQ")
+	if err != nil {
+		return nil, err
+	}
 	account, err := azstore.Open(config)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,6 +30,7 @@ type terminal struct {
 	binary  string
 	account *azstore.Account
 	secret  string
+	env     []string // beside the secret
 }
 
 func open(t *testing.T) terminal {
@@ -37,13 +39,13 @@ func open(t *testing.T) terminal {
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
-	return terminal{t, binary, azuritetest.Account(t), azuritetest.ConnectionString(t)}
+	return terminal{t, binary, azuritetest.Account(t), azuritetest.ConnectionString(t), nil}
 }
 
 // try runs the command with an answer to what it asks.
 func (c terminal) try(answer string, args ...string) (stdout, stderr string, err error) {
 	cmd := exec.CommandContext(c.t.Context(), c.binary, append([]string{"--prefix=" + c.account.Prefix()}, args...)...)
-	cmd.Dir, cmd.Env = c.t.TempDir(), []string{"AZURE_STORAGE_CONNECTION_STRING=" + c.secret}
+	cmd.Dir, cmd.Env = c.t.TempDir(), append(c.env, "AZURE_STORAGE_CONNECTION_STRING="+c.secret)
 	cmd.Stdin = strings.NewReader(answer)
 	var out, complaints bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaints
@@ -192,5 +194,22 @@ func TestMistakesAreTold(t *testing.T) {
 	c.secret = ""
 	if _, stderr, err := c.try("", "queues"); err == nil || !strings.Contains(stderr, "AZURE_STORAGE_CONNECTION_STRING") {
 		t.Errorf("%v\n%s", err, stderr)
+	}
+}
+
+// The emulator is where the variables say that the roles read: beside another one on the usual
+// ports a command must not meet that.
+func TestEmulatorOnOtherPorts(t *testing.T) {
+	t.Parallel()
+	c := open(t)
+	if err := azq.Open(c.account, azq.Options{Queues: []azq.Spec{{Name: "mail"}}}).Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, port := range regexp.MustCompile(`(Blob|Queue|Table)Endpoint=[^;]*:([0-9]+)/`).FindAllStringSubmatch(c.secret, -1) {
+		c.env = append(c.env, "AZURITE_"+strings.ToUpper(port[1])+"_PORT="+port[2])
+	}
+	c.secret = azstore.DevelopmentStorage
+	if out := c.run("queues"); len(c.env) != 3 || !strings.Contains(out, "mail") {
+		t.Errorf("with %v:\n%s", c.env, out)
 	}
 }
