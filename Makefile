@@ -124,12 +124,12 @@ test-deploy: ## try deploy/: alerts, chart, images twice, containers and pods wi
 bootstrap: ## install what `make test` needs
 	@scripts/bootstrap test
 
-export MODULE NAME WITHOUT
-fork: ## rename a fresh clone: make fork MODULE=example.com/acme/reel NAME=reel [WITHOUT="clips seek"]
-	@scripts/gorun fork -module "$$MODULE" -name "$$NAME" -without "$$WITHOUT"
+export MODULE NAME WITHOUT ONLY
+fork: ## rename a fresh clone: make fork MODULE=example.com/acme/reel NAME=reel [WITHOUT="clips seek" | ONLY=core]
+	@scripts/gorun fork -module "$$MODULE" -name "$$NAME" -without "$$WITHOUT" -only "$$ONLY"
 
 export UPSTREAM REF
-sync: ## in a fork: merge commit REF (HEAD) of UPSTREAM (path, address or remote; "upstream") as `make fork` renames it
+sync: ## in a fork: merge commit REF (HEAD) of UPSTREAM (path, address or remote; "upstream") as `make fork` made it
 	@scripts/gorun sync -upstream "$$UPSTREAM" -ref "$$REF"
 
 clean: down ## stop everything and remove .run/ (all uploaded videos), bin/ and .tools/

@@ -1,24 +1,23 @@
-// Package fork gives a clone of this repository another name (Rename, `make fork`), and
-// merges what upstream did since then into the fork (Sync, `make sync`).
+// Package fork makes a clone of this repository another product (Make, `make fork`): with
+// another name, and with less, if asked for. It merges what upstream did since then into the
+// fork (Sync, `make sync`).
 //
 // A fork follows upstream by a vendor branch: a commit on the branch "upstream" holds the
-// tree of a commit of upstream as Rename makes it. What git merges is then what upstream
-// changed and what the fork changed; a name never conflicts.
+// tree of a commit of upstream as Make makes it. What git merges is then what upstream
+// changed and what the fork changed; a name never conflicts, and nor does what is gone.
 package fork
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 )
-
-// record is the file in which a fork keeps the commit of upstream that it holds.
-const record = ".upstream"
 
 var (
 	modulePattern = regexp.MustCompile(`^[a-z0-9-]+(\.[a-z0-9-]+)+(/[A-Za-z0-9._-]+)+$`)
@@ -27,48 +26,55 @@ var (
 	nameLine      = regexp.MustCompile(`(?m)^const Name = "([a-z0-9]+)"$`)
 )
 
-// Rename replaces the path of the modules and the product's name, in lower case, with a
-// capital and in capitals, in every file that git knows in dir but the licence: that one
-// keeps naming whom it is from. It notes the commit that dir was at, generates what is
-// generated, and returns how many files it changed. It refuses a tree with changes, so
-// that `git reset --hard` undoes it.
+// Rename is Make of a fork that has everything.
 func Rename(dir, module, name string) (changed int, err error) {
-	oldModule, oldName, err := names(dir)
-	if err != nil {
-		return 0, err
+	return Make(dir, Choice{Module: module, Name: name})
+}
+
+// oldNames are what a tree is called before it is renamed.
+type oldNames struct{ module, name string }
+
+// checkNames says why the tree in dir cannot have another name.
+func checkNames(dir, module, name string) (old oldNames, err error) {
+	if old.module, old.name, err = names(dir); err != nil {
+		return old, err
 	}
 	if !modulePattern.MatchString(module) {
-		return 0, fmt.Errorf("MODULE=%q is not a module path such as example.com/acme/reel", module)
+		return old, fmt.Errorf("MODULE=%q is not a module path such as example.com/acme/reel", module)
 	}
-	if !namePattern.MatchString(name) || name == oldName {
-		return 0, fmt.Errorf("NAME=%q is not a new name of 2 to 20 lower-case letters and digits, a letter first: "+
+	if !namePattern.MatchString(name) || name == old.name {
+		return old, fmt.Errorf("NAME=%q is not a new name of 2 to 20 lower-case letters and digits, a letter first: "+
 			"it becomes part of settings, metrics and message types", name)
 	}
 	if err := refuseChanges(dir); err != nil {
-		return 0, err
+		return old, err
 	}
 	texts, err := readAll(dir)
 	if err != nil {
-		return 0, err
+		return old, err
 	}
 	taken := regexp.MustCompile(`\b` + strings.ToUpper(name) + `_[A-Z]`)
 	for path, text := range texts {
 		if taken.MatchString(text) {
-			return 0, fmt.Errorf("NAME=%q: %s has settings of this name already", name, path)
+			return old, fmt.Errorf("NAME=%q: %s has settings of this name already", name, path)
 		}
 	}
-	changed, err = replaceAll(dir, texts, strings.NewReplacer( // the first that fits wins: the path holds the name
-		oldModule, module,
-		oldName, name,
-		Title(oldName), Title(name),
-		strings.ToUpper(oldName), strings.ToUpper(name)))
-	if err == nil {
-		err = note(dir)
+	return old, nil
+}
+
+// rename replaces the path of the modules and the product's name, in lower case, with a
+// capital and in capitals, in every file that git knows in dir but the licence: that one
+// keeps naming whom it is from. It returns how many files it changed.
+func rename(dir string, old oldNames, module, name string) (changed int, err error) {
+	texts, err := readAll(dir)
+	if err != nil {
+		return 0, err
 	}
-	if err == nil {
-		err = generate(dir)
-	}
-	return changed, err
+	return replaceAll(dir, texts, strings.NewReplacer( // the first that fits wins: the path holds the name
+		old.module, module,
+		old.name, name,
+		Title(old.name), Title(name),
+		strings.ToUpper(old.name), strings.ToUpper(name)))
 }
 
 // names returns the path of the modules and the product's name, as the tree in dir has them.
@@ -99,7 +105,7 @@ func refuseChanges(dir string) error {
 	return err
 }
 
-// readAll returns every text file that git knows, by path, but the licence.
+// readAll returns every text file that git knows and that is there, by path, but the licence.
 func readAll(dir string) (map[string]string, error) {
 	list, err := output(dir, "git", "ls-files", "-z")
 	if err != nil {
@@ -108,6 +114,9 @@ func readAll(dir string) (map[string]string, error) {
 	texts := make(map[string]string)
 	for path := range strings.SplitSeq(strings.TrimRight(list, "\x00"), "\x00") {
 		text, err := os.ReadFile(filepath.Join(dir, path))
+		if errors.Is(err, fs.ErrNotExist) { // the fork does without it
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("read the sources: %w", err)
 		}
@@ -132,19 +141,6 @@ func replaceAll(dir string, texts map[string]string, renamed *strings.Replacer) 
 		}
 	}
 	return changed, nil
-}
-
-// note writes the record; `git commit -a` takes it.
-func note(dir string) error {
-	commit, err := output(dir, "git", "rev-parse", "HEAD")
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(dir, record), []byte(commit+"\n"), 0o600); err != nil {
-		return fmt.Errorf("note the commit of upstream: %w", err)
-	}
-	_, err = output(dir, "git", "add", "--intent-to-add", record)
-	return err
 }
 
 // generate mends what a new name changes beside the text: imports are sorted by path, the

@@ -34,22 +34,21 @@ func Sync(dir, upstream, ref string) (commit string, err error) {
 	if err := refuseChanges(dir); err != nil {
 		return "", err
 	}
-	content, err := os.ReadFile(filepath.Join(dir, record))
+	held, choice, err := recorded(dir)
 	if err != nil {
-		return "", fmt.Errorf("this is no fork: `make fork` notes here of what commit it is made: %w", err)
+		return "", err
 	}
-	recorded := strings.TrimSpace(string(content))
 	commit, err = fetch(dir, upstream, ref)
 	if err != nil {
 		return "", err
 	}
-	base, err := vendorBase(dir, upstream, recorded)
+	base, err := vendorBase(dir, upstream, held, choice)
 	if err != nil {
 		return "", err
 	}
 	next := base
-	if commit != recorded {
-		next, err = vendor(dir, commit, "-p", base)
+	if commit != held {
+		next, err = vendor(dir, commit, choice, "-p", base)
 	}
 	if err == nil {
 		_, err = output(dir, "git", "update-ref", branch, next)
@@ -69,7 +68,7 @@ func fetch(dir, upstream, ref string) (commit string, err error) {
 
 // vendorBase returns the commit of the vendor branch that HEAD holds, as the record says,
 // and makes sure that git knows that HEAD holds it.
-func vendorBase(dir, upstream, recorded string) (base string, err error) {
+func vendorBase(dir, upstream, held string, choice Choice) (base string, err error) {
 	base, _ = output(dir, "git", "rev-parse", "--verify", "--quiet", branch) // empty without a branch
 	subject, _ := output(dir, "git", "log", "-1", "--format=%s", branch)
 	head, _ := output(dir, "git", "symbolic-ref", "--quiet", "HEAD") // empty when it is no branch
@@ -77,27 +76,23 @@ func vendorBase(dir, upstream, recorded string) (base string, err error) {
 		return "", errors.New(`the branch "upstream" is for upstream's commits alone: ` +
 			"check out another, and rename it if it is yours")
 	}
-	if subject != vendorSubject+recorded {
-		commit, err := fetch(dir, upstream, recorded)
+	if subject != vendorSubject+held {
+		commit, err := fetch(dir, upstream, held)
 		if err != nil {
 			return "", err
 		}
-		if base, err = vendor(dir, commit); err != nil {
+		if base, err = vendor(dir, commit, choice); err != nil {
 			return "", err
 		}
 	}
 	_, err = output(dir, "git", "merge", "--strategy", "ours", "--allow-unrelated-histories",
-		"-m", "Made of upstream "+recorded[:min(12, len(recorded))], base)
+		"-m", "Made of upstream "+held[:min(12, len(held))], base)
 	return base, err
 }
 
-// vendor commits the renamed tree of a commit of upstream, on top of the parents that are
+// vendor commits what Make makes of a commit of upstream, on top of the parents that are
 // arguments of "git commit-tree", and returns the new commit.
-func vendor(dir, commit string, parents ...string) (made string, err error) {
-	module, name, err := names(dir)
-	if err != nil {
-		return "", err
-	}
+func vendor(dir, commit string, choice Choice, parents ...string) (made string, err error) {
 	scratch, err := os.MkdirTemp("", "sync-")
 	if err != nil {
 		return "", fmt.Errorf("a tree for upstream: %w", err)
@@ -110,8 +105,8 @@ func vendor(dir, commit string, parents ...string) (made string, err error) {
 	if _, err := output(dir, "git", "worktree", "add", "--quiet", "--detach", tree, commit); err != nil {
 		return "", err
 	}
-	if _, err := Rename(tree, module, name); err != nil {
-		return "", fmt.Errorf("rename upstream %s: %w", commit, err)
+	if _, err := Make(tree, choice); err != nil {
+		return "", fmt.Errorf("make a fork of upstream %s: %w", commit, err)
 	}
 	if _, err := output(tree, "git", "add", "--all"); err != nil {
 		return "", err

@@ -86,7 +86,7 @@ func upstreamCommits(t *testing.T) (root string, commits []string) {
 	}
 	last := "HEAD"
 	if recorded, err := os.ReadFile(filepath.Join(root, ".upstream")); err == nil {
-		last = strings.TrimSpace(string(recorded))
+		last = strings.Fields(string(recorded))[0]
 	}
 	if err := exec.Command("git", "-C", root, "cat-file", "-e", last+"^{commit}").Run(); err != nil {
 		t.Logf("NOT SHOWN: upstream's commit %s is not here: %v", last, err)

@@ -11,8 +11,11 @@ import (
 	"github.com/cutroom/cutroom/e2e/fork"
 )
 
+// reelPrefix is a setting of the fork. It is put together, or no fork could have this name.
+const reelPrefix = "REEL" + "_PREFIX"
+
 // smallFork is a repository with what `make fork` asks of one, and its fork.
-func smallFork(t *testing.T) (upstream, tree string) {
+func smallFork(t *testing.T, without ...string) (upstream, tree string) {
 	upstream, tree = t.TempDir(), filepath.Join(t.TempDir(), "tree")
 	run(t, upstream, "git", "init", "--quiet", "--initial-branch", "main")
 	configure(t, upstream)
@@ -24,17 +27,35 @@ func smallFork(t *testing.T) (upstream, tree string) {
 		"shared/product/product.go": "package product\n\nconst Name = \"sprocket\"\n",
 		"webrole/go.mod":            "module example.com/old/sprocket/webrole\n\ngo 1.26.0\n",
 		"webrole/internal/api/a.go": "package api\n",
+		"webrole/main.go":           "package main\n",
+		seek:                        "package seek\n",
 		"webrole/web/web.go":        "package web\n",
 	} {
 		commit(t, upstream, path, content)
 	}
 	run(t, upstream, "git", "clone", "--quiet", upstream, tree)
 	configure(t, tree)
-	if _, err := fork.Rename(tree, "example.com/acme/reel", "reel"); err != nil {
+	if _, err := fork.Make(tree, fork.Choice{Module: "example.com/acme/reel", Name: "reel", Without: without}); err != nil {
 		t.Fatal(err)
 	}
 	run(t, tree, "git", "commit", "--quiet", "-a", "-m", "Reel")
 	return upstream, tree
+}
+
+const seek = "webrole/internal/feature/seek/seek.go"
+
+// What upstream changes of a feature that came off conflicts with nothing, and does not come back.
+func TestSyncKeepsFeaturesOff(t *testing.T) {
+	t.Parallel()
+	upstream, tree := smallFork(t, "seek")
+	for _, change := range []string{"// once\n", "// twice\n"} {
+		commit(t, upstream, seek, "package seek\n"+change)
+		commit(t, upstream, "README.md", change)
+		sync(t, tree, upstream, change)
+		if files := run(t, tree, "git", "ls-files"); strings.Contains(files, "seek") || !strings.Contains(files, "webrole/main.go") {
+			t.Errorf("the fork has\n%s", files)
+		}
+	}
 }
 
 // sync merges upstream's last commit and reports what is wrong with the fork's README then.
@@ -75,14 +96,14 @@ func TestSyncKeepsNames(t *testing.T) {
 			upstream, tree := smallFork(t)
 			if strings.HasSuffix(name, "branch") {
 				commit(t, upstream, "NEWS.md", "Sprocket\n")
-				sync(t, tree, upstream, "# Reel\n\nit reads REEL_PREFIX\n\nthat is all\n")
+				sync(t, tree, upstream, "# Reel\n\nit reads "+reelPrefix+"\n\nthat is all\n")
 			}
 			before(tree)
-			commit(t, tree, "README.md", "# Reel\n\nit reads REEL_PREFIX\n\nand that is all\n")
+			commit(t, tree, "README.md", "# Reel\n\nit reads "+reelPrefix+"\n\nand that is all\n")
 			commit(t, upstream, "README.md", "# Sprocket\n\nit needs SPROCKET_PREFIX\n\nthat is all\n")
-			sync(t, tree, upstream, "# Reel\n\nit needs REEL_PREFIX\n\nand that is all\n")
+			sync(t, tree, upstream, "# Reel\n\nit needs "+reelPrefix+"\n\nand that is all\n")
 			head := run(t, tree, "git", "rev-parse", "HEAD", "upstream")
-			sync(t, tree, upstream, "# Reel\n\nit needs REEL_PREFIX\n\nand that is all\n")
+			sync(t, tree, upstream, "# Reel\n\nit needs "+reelPrefix+"\n\nand that is all\n")
 			if again := run(t, tree, "git", "rev-parse", "HEAD", "upstream"); again != head {
 				t.Errorf("the second time changed\n%sto\n%s", head, again)
 			}

@@ -229,32 +229,38 @@ func TestPoisonIsRedrivenAndDiscarded(t *testing.T) {
 		}
 		return count(ctx, w)
 	}))
-	poison := func(want int) (found []azq.Poisoned) {
+	// all does something with all poison until there is none: a message that is sent twice is so twice.
+	all := func(method, action string) {
+		t.Helper()
+		done := 0
 		azuritetest.Eventually(t, 20*time.Second, func() error {
-			found = coretest.Decode[struct{ Items []azq.Poisoned }](s.Client, "GET", "/ops/poison", nil).Items
-			if len(found) != want {
+			found := coretest.Decode[struct{ Items []azq.Poisoned }](s.Client, "GET", "/ops/poison", nil).Items
+			for _, p := range found {
+				s.Want(204, method, "/ops/poison/"+p.ID+action, nil)
+				done++
+			}
+			if len(found) > 0 || done == 0 {
 				return fmt.Errorf("poison: %+v", found)
 			}
 			return nil
 		})
-		return found
 	}
 	now := s.Ended(s.Upload("text", []byte("hello")).ID)
 	if now.State != engine.Failed || now.Error == nil || now.Error.Code != engine.ProcessingFailed {
 		t.Errorf("%+v", now)
 	}
-	found := poison(1)
 	works.Store(true)
-	s.Want(204, "POST", "/ops/poison/"+found[0].ID+"/redrive", nil)
+	all("POST", "/redrive")
 	if got := s.Ended(now.ID); got.State != engine.Ready || string(got.Facts["count"]) != `{"words":1}` {
 		t.Errorf("%+v", got)
 	}
-	poison(0)
 
 	works.Store(false)
 	other := s.Ended(s.Upload("text", []byte("hello")).ID)
-	s.Want(204, "DELETE", "/ops/poison/"+poison(1)[0].ID, nil)
-	poison(0)
+	all("DELETE", "")
+	if got := s.Ended(other.ID); got.State != engine.Failed {
+		t.Errorf("after its poison was discarded it is %s", got.State)
+	}
 	s.Delete(now.ID, other.ID)
 }
 

@@ -74,6 +74,7 @@ func TestDataSurvivesStop(t *testing.T) {
 
 func TestNotInstalledSaysWhatToDo(t *testing.T) {
 	t.Chdir(t.TempDir())
+	t.Setenv("AZURITE_JS", "")
 	if _, err := azurite.Start(t.Context(), azurite.Options{}); !errors.Is(err, azurite.ErrNotInstalled) {
 		t.Errorf("Start without an emulator: %v, want ErrNotInstalled", err)
 	}
