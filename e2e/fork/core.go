@@ -124,7 +124,7 @@ func writeCore(dir string) error {
 	})
 }
 
-var link = regexp.MustCompile(`\[([^\]\n]+)\]\(([^)\s:]+)\)`)
+var linkedWords = regexp.MustCompile(`\[([^\]\n]+)\]\(([^)\s:]+)\)`)
 
 // unlinkAll leaves of links to what is gone their words.
 func unlinkAll(dir string) error {
@@ -136,8 +136,8 @@ func unlinkAll(dir string) error {
 			return err
 		}
 		return edit(path, func(text string) string {
-			return link.ReplaceAllStringFunc(text, func(whole string) string {
-				words := link.FindStringSubmatch(whole)
+			return linkedWords.ReplaceAllStringFunc(text, func(whole string) string {
+				words := linkedWords.FindStringSubmatch(whole)
 				target, _, _ := strings.Cut(words[2], "#")
 				if _, err := os.Stat(filepath.Join(filepath.Dir(path), target)); target == "" || err == nil {
 					return whole

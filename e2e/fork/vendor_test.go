@@ -28,6 +28,10 @@ func smallFork(t *testing.T, without ...string) (upstream, tree string) {
 		"webrole/go.mod":            "module example.com/old/sprocket/webrole\n\ngo 1.26.0\n",
 		"webrole/internal/api/a.go": "package api\n",
 		"webrole/main.go":           "package main\n",
+		"webrole/config.go":         "package main\n",
+		"workerrole/main.go":        "package main\n",
+		"workerrole/config.go":      "package main\n",
+		"shared/workflow/steps.go":  "package workflow\n",
 		seek:                        "package seek\n",
 		"webrole/web/web.go":        "package web\n",
 	} {
