@@ -25,11 +25,6 @@ type Commit[V, P any] struct {
 
 func (c Commit[V, P]) hasResults() bool { return len(c.Files) > 0 || c.Facts != nil }
 
-// changesMeta reports whether the commit of a step changes META.
-func (c Commit[V, P]) changesMeta(step Step) bool {
-	return c.Edit != nil || c.Plan != nil || c.hasResults() || step.Stage == Last
-}
-
 // results returns what the commit adds to META, or what forbids that.
 func (c Commit[V, P]) results(key Key, step Step) (made Made, err error) {
 	made = Made{Step: key.Step, Generation: key.Generation, Files: c.Files}
@@ -176,7 +171,8 @@ func (c *Claim[V, P]) usage(messages, rows int) *Usage {
 // the transaction also when it stays as it is and the step gets its first row, so that no row
 // is added to a subject that is being purged.
 func (c *Claim[V, P]) end(ctx context.Context, run Run, outcome Outcome, cause error, commit Commit[V, P]) error {
-	changes := commit.changesMeta(c.store.StepOf(run.Key))
+	last := c.store.StepOf(run.Key).Stage == Last
+	changes := commit.Edit != nil || commit.Plan != nil || commit.hasResults() || last
 	for again := true; again; {
 		more, next, err := c.fanOut(ctx, run, commit)
 		if err != nil {

@@ -86,7 +86,7 @@ func (s *Store[V, P]) discard(ctx context.Context, made Record[V]) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTime)
 	defer cancel()
 	id := made.Meta().ID
-	if s.subjects.Delete(ctx, string(id), metaKey, made.ETag) == nil && s.CountOwned(ctx, id) == nil {
+	if s.subjects.Delete(ctx, string(id), metaKey, made.ETag) == nil && s.Quotas.CountOwned(ctx, id) == nil {
 		_ = s.ClearInflight(ctx, Inflight{ID: id, ETag: tablestore.AnyETag})
 	}
 }

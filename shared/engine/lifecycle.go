@@ -129,14 +129,6 @@ func (s *Store[V, P]) retryOptional(ctx context.Context, view View[V, P]) error 
 	return s.Resend(ctx, view.Record, failed)
 }
 
-// leavePlaces is Quotas.LeavePlaces, if there are quotas.
-func (s *Store[V, P]) leavePlaces(ctx context.Context, id ID) error {
-	if s.Quotas == nil {
-		return nil
-	}
-	return s.Quotas.LeavePlaces(ctx, id)
-}
-
 // MayReprocess reports whether a new generation can begin: none is being made, and the source
 // is there.
 func (m Meta) MayReprocess() bool { return m.State.Terminal() && !m.UploadedAt.IsZero() }
@@ -231,7 +223,7 @@ func (s *Store[V, P]) Erase(ctx context.Context, id ID, withMeta bool) (claimed 
 	}
 	mark := markOf(rec.Meta())
 	if there {
-		if err = errors.Join(s.forgetKey(ctx, rec.Meta()), s.leavePlaces(ctx, id)); err == nil {
+		if err = errors.Join(s.forgetKey(ctx, rec.Meta()), s.Quotas.LeavePlaces(ctx, id)); err == nil {
 			err = s.subjects.Delete(ctx, string(id), metaKey, rec.ETag)
 		}
 		if errors.Is(err, tablestore.ErrChanged) {
@@ -246,7 +238,7 @@ func (s *Store[V, P]) Erase(ctx context.Context, id ID, withMeta bool) (claimed 
 	}
 	// The mark stays for a while: see Sweep. It says whose the subject was.
 	mark.Erased = true
-	return claimed, errors.Join(s.mark(ctx, mark), s.CountOwned(ctx, id))
+	return claimed, errors.Join(s.mark(ctx, mark), s.Quotas.CountOwned(ctx, id))
 }
 
 // eraseRows removes all rows but META.

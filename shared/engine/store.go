@@ -57,7 +57,8 @@ type Product[V, P any] struct {
 	Observer Observer[V, P]
 }
 
-// Quotas bound what subjects take of what is limited. Safe for concurrent use, and to repeat.
+// Quotas bound what subjects take of what is limited; nil bounds nothing. Safe for concurrent
+// use, and to repeat.
 type Quotas[V any] interface {
 	// Reserve takes what a subject will need, before it is created or begins again. An error
 	// that is ErrRefused says that nothing was taken.
@@ -67,6 +68,15 @@ type Quotas[V any] interface {
 	// LeavePlaces gives back what was taken for work on a subject that is erased.
 	LeavePlaces(ctx context.Context, id ID) error
 }
+
+// unlimited are the quotas of a product without any.
+type unlimited[V any] struct{}
+
+func (unlimited[V]) Reserve(context.Context, V) error { return nil }
+
+func (unlimited[V]) CountOwned(context.Context, ID) error { return nil }
+
+func (unlimited[V]) LeavePlaces(context.Context, ID) error { return nil }
 
 // Store is safe for concurrent use.
 type Store[V, P any] struct {
@@ -97,6 +107,9 @@ func New[V, P any, D interface {
 	planDocument
 }](a *azstore.Account, sender Sender, product Product[V, P]) *Store[V, P] {
 	plans, _ := lru.New[planID, P](maxPlans) // an error only of a size below 1
+	if product.Quotas == nil {
+		product.Quotas = unlimited[V]{}
+	}
 	return &Store[V, P]{
 		Product:  product,
 		plans:    plans,
@@ -126,7 +139,7 @@ func (s *Store[V, P]) Create(ctx context.Context, v V) (Record[V], error) {
 	if err := s.mark(ctx, mark); err != nil {
 		return Record[V]{}, err
 	}
-	if err := s.reserve(ctx, v); err != nil {
+	if err := s.Quotas.Reserve(ctx, v); err != nil {
 		if errors.Is(err, ErrRefused) {
 			// No client knows the id. A mark that stays costs a look, a week later.
 			_ = s.ClearInflight(ctx, Inflight{ID: m.ID, ETag: tablestore.AnyETag})
@@ -135,21 +148,6 @@ func (s *Store[V, P]) Create(ctx context.Context, v V) (Record[V], error) {
 	}
 	etag, err := s.subjects.Insert(ctx, metaRow(v))
 	return Record[V]{Subject: v, ETag: etag}, err
-}
-
-func (s *Store[V, P]) reserve(ctx context.Context, v V) error {
-	if s.Quotas == nil {
-		return nil
-	}
-	return s.Quotas.Reserve(ctx, v)
-}
-
-// CountOwned is Quotas.CountOwned, if there are quotas.
-func (s *Store[V, P]) CountOwned(ctx context.Context, id ID) error {
-	if s.Quotas == nil {
-		return nil
-	}
-	return s.Quotas.CountOwned(ctx, id)
 }
 
 // Get reads one subject: a point read.
@@ -231,7 +229,7 @@ func (s *Store[V, P]) write(ctx context.Context, rec Record[V], after V, message
 		}
 	}
 	if begins {
-		if err := s.reserve(ctx, after); err != nil {
+		if err := s.Quotas.Reserve(ctx, after); err != nil {
 			return Record[V]{}, err
 		}
 	}

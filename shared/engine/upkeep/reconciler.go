@@ -178,7 +178,7 @@ func (r *Reconciler[V, P]) check(ctx context.Context, mark engine.Inflight, now 
 // moment of the purge may have left a row, and one that counted, or a request that died
 // before it announced its subject, a reservation.
 func (r *Reconciler[V, P]) sweep(ctx context.Context, mark engine.Inflight) (healthy bool, _ error) {
-	if err := r.Store.CountOwned(ctx, mark.ID); err != nil {
+	if err := r.Store.Quotas.CountOwned(ctx, mark.ID); err != nil {
 		return false, err
 	}
 	if err := r.Blobs.DeletePrefix(ctx, engine.SourcesContainer, engine.Prefix(mark.ID)); err != nil {
