@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -16,6 +15,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
+
+	"github.com/cutroom/cutroom/shared/azstore/settings"
 )
 
 // Names are base names of what a program keeps in its account.
@@ -169,7 +170,7 @@ func corsWith(rules []*service.CORSRule, origins []string) (changed []*service.C
 // isLoopbackOrigin reports whether only browsers on one host see pages of the origin.
 func isLoopbackOrigin(origin string) bool {
 	u, err := url.Parse(origin)
-	return err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
+	return err == nil && settings.IsLoopback(u.Hostname())
 }
 
 // ownRule recognises the rule that EnsureCORS makes.

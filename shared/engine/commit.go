@@ -82,20 +82,15 @@ func (c *Claim[V, P]) Commit(ctx context.Context, commit Commit[V, P]) error {
 		return fmt.Errorf("encode output of %s: %w", c.Run.Key, err)
 	}
 	if commit.Plan != nil {
-		c.store.fillIn(commit.Plan, c.Run.Key.Generation)
+		p := any(commit.Plan).(planDocument).plan()
+		p.Generation = c.Run.Key.Generation
+		if p.Promises == nil { // else it says what it promises
+			p.Promises = c.store.Promises(*commit.Plan)
+		}
 	}
 	done := c.Run
 	done.State, done.Output, done.FinishedAt, done.Error = RunDone, output, Now(), nil
 	return c.end(ctx, done, OutcomeDone, nil, commit)
-}
-
-// fillIn completes a plan with what the engine keeps of it, unless it says what it promises.
-func (s *Store[V, P]) fillIn(plan *P, generation int) {
-	p := any(plan).(planDocument).plan()
-	p.Generation = generation
-	if p.Promises == nil {
-		p.Promises = s.Promises(*plan)
-	}
 }
 
 // Fail ends the step with a permanent failure. Unless the step fails alone, the same

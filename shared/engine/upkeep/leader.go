@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/engine/workers"
 )
@@ -68,7 +69,7 @@ func (l *Leader) Run(ctx context.Context) {
 			l.stand(ctx)
 		}
 		// Many look more seldom, so that together they do not look more often.
-		sleep(ctx, leaseTime/3*time.Duration(max(1, peers/10)))
+		_ = azstore.Sleep(ctx, leaseTime/3*time.Duration(max(1, peers/10)))
 	}
 }
 
@@ -121,7 +122,7 @@ func (l *Leader) lead(ctx context.Context, lease *blobstore.BlobLease, held time
 		duties.Go(func() { Repeat(term, d.Every, func() { l.do(term, d) }) })
 	}
 	for term.Err() == nil {
-		sleep(term, leaseTime/3)
+		_ = azstore.Sleep(term, leaseTime/3)
 		if term.Err() != nil {
 			break
 		}
@@ -161,14 +162,7 @@ func (l *Leader) do(ctx context.Context, d Duty) {
 func Repeat(ctx context.Context, pause time.Duration, do func()) {
 	for ctx.Err() == nil {
 		do()
-		sleep(ctx, pause)
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
+		_ = azstore.Sleep(ctx, pause)
 	}
 }
 
