@@ -44,11 +44,10 @@ func (x *Index) keepTerm(ctx context.Context, term string, unsure bool) error {
 	pk, rk := termKeys(term)
 	var written bool
 	for try := range maxSwaps {
-		n, err := x.count(ctx, anyField, term, 1)
+		used, err := x.occurs(ctx, clause{field: anyField, term: term})
 		if err != nil {
 			return err
 		}
-		used := n > 0
 		switch {
 		case try > 0 && used == written:
 			return nil
@@ -66,11 +65,12 @@ func (x *Index) keepTerm(ctx context.Context, term string, unsure bool) error {
 }
 
 func (x *Index) writeTerm(ctx context.Context, term string, used bool) (err error) {
-	row, kind := termRow(term), tablestore.OpUpsert
+	kind := tablestore.OpUpsert
+	pk, rk := termKeys(term)
 	if used {
-		_, err = x.terms.Upsert(ctx, row)
+		_, err = x.terms.Upsert(ctx, tablestore.Entity{PartitionKey: pk, RowKey: rk, Props: map[string]any{"Term": term}})
 	} else {
-		kind, err = tablestore.OpDelete, x.terms.Delete(ctx, row.PartitionKey, row.RowKey, tablestore.AnyETag)
+		kind, err = tablestore.OpDelete, x.terms.Delete(ctx, pk, rk, tablestore.AnyETag)
 	}
 	if err != nil {
 		return err
@@ -92,11 +92,6 @@ func (x *Index) count(ctx context.Context, f field, term string, most int) (n in
 		}
 	}
 	return n, nil
-}
-
-func termRow(term string) tablestore.Entity {
-	pk, rk := termKeys(term)
-	return tablestore.Entity{PartitionKey: pk, RowKey: rk, Props: map[string]any{"Term": term}}
 }
 
 func termKeys(term string) (pk, rk string) {
