@@ -29,25 +29,14 @@ import (
 const wanted = `
 free GET /livez
 free GET /readyz
-free GET /auth/signin
-free GET /auth/callback
-free POST /auth/signout
 viewers GET /
 viewers GET /mine
 viewers GET /upload
 viewers GET /race
-viewers GET /learn
-viewers GET /patterns/:page
-viewers GET /learn/:scene
-viewers GET /learn/calculators
-viewers GET /learn/path/:stop
-viewers POST /learn/path/:stop
 viewers GET /watch/:id
 viewers GET /embed/:id
 viewers GET /static/*file
 viewers HEAD /static/*file
-operators GET /board
-operators GET /board/tables
 seers GET /v/:id/*path
 seers HEAD /v/:id/*path
 viewers GET /api/v1/videos
@@ -73,16 +62,9 @@ operators POST /api/v1/ops/poison/:poisonId/redrive
 operators GET /api/v1/ops/unreadable
 operators DELETE /api/v1/ops/unreadable/:rowId
 operators GET /api/v1/ops/workers
-operators GET /api/v1/ops/events
-operators GET /api/v1/ops/scale
 operators GET /api/v1/ops/keys
 operators POST /api/v1/ops/keys
 operators DELETE /api/v1/ops/keys/:keyId
-operators GET /api/v1/lab
-operators POST /api/v1/lab/:fault
-operators GET /api/v1/lab/scenes
-operators POST /api/v1/lab/scenes/:scene
-operators GET /api/v1/lab/scene-runs/:run
 operators GET /metrics
 operators GET /debug/pprof/*name
 `

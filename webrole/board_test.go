@@ -423,3 +423,13 @@ func TestTablesWithoutScript(t *testing.T) {
 		remote.get(path, "Authorization", "Bearer a-token-of-enough-letters").want(t, http.StatusNotFound, "not_found")
 	}
 }
+
+func init() {
+	parts = append(parts, part{
+		routes: `operators GET /board
+operators GET /board/tables
+operators GET /api/v1/ops/events
+operators GET /api/v1/ops/scale
+`,
+	})
+}

@@ -82,3 +82,14 @@ func TestLabIsPassedOn(t *testing.T) {
 		}
 	}
 }
+
+func init() {
+	parts = append(parts, part{
+		routes: `operators GET /api/v1/lab
+operators POST /api/v1/lab/:fault
+operators GET /api/v1/lab/scenes
+operators POST /api/v1/lab/scenes/:scene
+operators GET /api/v1/lab/scene-runs/:run
+`,
+	})
+}

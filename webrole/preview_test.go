@@ -105,3 +105,9 @@ func TestSeekShowsAPreview(t *testing.T) {
 		t.Errorf("after the generation: previews %v, %v", view.Rows, err)
 	}
 }
+
+func init() {
+	parts = append(parts, part{
+		lists: []list{{"listSteps", "/videos/{id}/steps", []damage{{workflow.VideosTable, "+{id} PREVIEW:strange", 0}}}},
+	})
+}

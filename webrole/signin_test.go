@@ -420,3 +420,12 @@ func TestSignInSettings(t *testing.T) {
 		}
 	}
 }
+
+func init() {
+	parts = append(parts, part{
+		routes: `free GET /auth/signin
+free GET /auth/callback
+free POST /auth/signout
+`,
+	})
+}

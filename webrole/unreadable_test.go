@@ -73,7 +73,7 @@ var lists = []list{
 	},
 	{"listSteps", "/videos/{id}/steps", []damage{
 		{workflow.VideosTable, "{id} STEP:00001:encode:00001", 1},
-		{workflow.VideosTable, "+{id} PREVIEW:strange", 0}, {workflow.VideosTable, "+{id} NEXT:strange", 0},
+		{workflow.VideosTable, "+{id} NEXT:strange", 0},
 	}},
 	{"listQueues", "/ops/queues", nil},
 	{"peekQueue", "/ops/queues/probe/messages", nil},

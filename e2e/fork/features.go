@@ -56,7 +56,7 @@ var features = []feature{
 		"e2e/browser/lab_test.go", "e2e/browser/scene_test.go",
 	}},
 	{name: "learn", needs: []string{"scaling", "scenes"}, files: []string{ // a calculator has its rule
-		"webrole/internal/feature/learn", "webrole/internal/handbook", "webrole/internal/calculator", "webrole/path_test.go",
+		"webrole/internal/feature/learn", "webrole/internal/handbook", "webrole/internal/calculator", "webrole/path_test.go", "webrole/learn_test.go",
 		"webrole/web/templates/learn.html", "webrole/web/templates/stop.html", "webrole/web/templates/scene.html",
 		"webrole/web/templates/pattern.html", "webrole/web/templates/calculators.html",
 	}},

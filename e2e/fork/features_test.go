@@ -66,13 +66,17 @@ func TestWholeWithoutFeatures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if os.Getenv("AZURITE_JS") == "" { // it is not part of the copy
+	if os.Getenv("AZURITE_JS") == "" { // it is not part of the copy, and nor is what checks the scripts
 		t.Setenv("AZURITE_JS", filepath.Join(root, "deploy/azurite/node_modules/azurite/dist/src/azurite.js"))
 	}
 	for _, names := range []string{"early previews", "registrations clips captions lab"} {
 		t.Run(names, func(t *testing.T) {
 			tree := copyRepository(t)
-			if _, err := fork.Remove(tree, strings.Fields(names)...); err != nil {
+			_, err := fork.Remove(tree, strings.Fields(names)...)
+			if err == nil {
+				err = os.Symlink(filepath.Join(root, "webrole/web/node_modules"), filepath.Join(tree, "webrole/web/node_modules"))
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 			run(t, tree, "go", "test", "-vet=off", "-p", "2", "-parallel", "4", "-timeout", "1h", "./shared/...", "./webrole/...", "./workerrole/...")
