@@ -21,7 +21,6 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azurite"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
-	"github.com/cutroom/cutroom/shared/duplicates"
 )
 
 // T4: the tables of a stack that made two videos, of two channels, have the
@@ -65,8 +64,8 @@ func TestTablesHaveTheGranularityThatTheDocsSay(t *testing.T) {
 		t.Fatal(err)
 	}
 	azuritetest.Eventually(t, 30*time.Second, func() error { // a step after ready writes it
-		if rows := rowsByPartition(t, account, duplicates.Table); len(rows) < len(ids) {
-			return fmt.Errorf("table %s has the partitions %v", duplicates.Table, rows)
+		if rows := rowsByPartition(t, account, "twins"); len(rows) < len(ids) {
+			return fmt.Errorf("table %s has the partitions %v", "twins", rows)
 		}
 		return nil
 	})
