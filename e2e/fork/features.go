@@ -96,13 +96,21 @@ func Features() (names []string) {
 	return names
 }
 
+// known refuses names that are no feature's.
+func known(names []string) error {
+	for _, name := range names {
+		if !slices.Contains(Features(), name) {
+			return fmt.Errorf("WITHOUT: there is no feature %q; there are %s", name, strings.Join(Features(), ", "))
+		}
+	}
+	return nil
+}
+
 // Remove takes features off the tree in dir, with those that need them, and generates what is
 // generated. It returns how many lines it took out of files that stay.
 func Remove(dir string, names ...string) (lines int, err error) {
-	for _, name := range names {
-		if !slices.Contains(Features(), name) {
-			return lines, fmt.Errorf("WITHOUT: there is no feature %q; there are %s", name, strings.Join(Features(), ", "))
-		}
+	if err := known(names); err != nil {
+		return 0, err
 	}
 	described := false // in the API
 	for _, f := range features {

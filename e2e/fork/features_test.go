@@ -40,8 +40,9 @@ func TestFeaturesComeOff(t *testing.T) {
 		})
 	}
 	t.Log(table)
-	if _, err := fork.Remove(tree, "no such feature"); err == nil {
-		t.Error("an unknown feature is taken off")
+	_, err := fork.Make(tree, fork.Choice{Module: newModule, Name: newName, Without: []string{"no such feature"}})
+	if changed := run(t, tree, "git", "status", "--porcelain"); err == nil || changed != "" {
+		t.Errorf("an unknown feature: %v, changed\n%s", err, changed)
 	}
 	emulator := startEmulator(t)
 	t.Run("roles", func(t *testing.T) {

@@ -1,6 +1,7 @@
 package fork
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,7 +19,7 @@ type Choice struct {
 // Rename it refuses a tree with changes. Sync makes the same of other commits of upstream.
 func Make(dir string, c Choice) (changed int, err error) {
 	old, err := checkNames(dir, c.Module, c.Name)
-	if err != nil {
+	if err := errors.Join(err, known(c.Without)); err != nil {
 		return 0, err
 	}
 	switch {
