@@ -280,3 +280,13 @@ func TestWatchWhileItIsTranscodedAndAfterwards(t *testing.T) {
 	}
 	shoot(t, tab, "whole")
 }
+
+// uploadedAndReady brings a file and waits for the video.
+func uploadedAndReady(t *testing.T, user *journey.User, v client.NewVideo, path string) client.Video {
+	t.Helper()
+	ready, err := user.AwaitReady(t.Context(), upload(t, user, v, path).Id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ready
+}

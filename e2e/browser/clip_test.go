@@ -48,16 +48,6 @@ const readNumber = `(() => {
   return number;
 })()`
 
-// uploadedAndReady brings a file and waits for the video.
-func uploadedAndReady(t *testing.T, user *journey.User, v client.NewVideo, path string) client.Video {
-	t.Helper()
-	ready, err := user.AwaitReady(t.Context(), upload(t, user, v, path).Id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ready
-}
-
 // TestFindYourOwnFinish is the paper's race (T7) to its end: a runner is
 // registered, a video shows the finish, and the bib alone leads to a clip that
 // starts at the right frame and plays.

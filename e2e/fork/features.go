@@ -49,7 +49,7 @@ var features = []feature{
 	{name: "journey", files: []string{"webrole/internal/feature/journey", "webrole/journey_test.go"}},
 	{name: "keys", files: []string{
 		"shared/apikeys", "webrole/internal/api/keys_test.go", "webrole/internal/feature/keys", "webrole/access_test.go", "webrole/audit_test.go", "workerrole/internal/feature/keys",
-		"e2e/stack/stacktest/secret_test.go", "e2e/hostile/requests_test.go", "e2e/hostile/secrets_test.go",
+		"e2e/stack/stacktest/secret_test.go", "e2e/hostile",
 	}},
 	{name: "lab", files: []string{
 		"webrole/internal/feature/lab", "webrole/lab_test.go", "e2e/lab", "e2e/cmd/*/lab*.go", "e2e/bench/burst*.go", "e2e/cmd/burst",
@@ -68,7 +68,7 @@ var features = []feature{
 	{name: "registrations", files: []string{
 		"shared/registrations", "webrole/internal/api/registrations_test.go", "webrole/internal/feature/races", "webrole/internal/startlist", "webrole/registrations_test.go",
 		"workerrole/internal/feature/races", "e2e/cmd/register", "e2e/race", "e2e/journey/race.go", "e2e/scenes/race.go",
-		"shared/scene/stories/20-the-race.txt", "e2e/cmd/up/reset_test.go", "e2e/hostile/requests_test.go",
+		"shared/scene/stories/20-the-race.txt", "e2e/cmd/up/reset_test.go", "e2e/hostile",
 	}},
 	{name: "scaling", files: []string{"webrole/internal/scaling"}},
 	{name: "scenes", files: []string{
