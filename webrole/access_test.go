@@ -82,9 +82,6 @@ const (
 
 var people = []string{visitor, viewer, stranger, owner, lookerOn, operator}
 
-// membersOnly is a visibility of a later release.
-const membersOnly video.Visibility = "members"
-
 // allowed says whether a person may use a route for a video, and whether he sees the
 // video at all. It is written down, not computed as package access does.
 func allowed(class, who string, v video.Visibility) (may, sees bool) {

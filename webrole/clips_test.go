@@ -18,17 +18,6 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
-// ready is a fixture of 12 s at 25 frames per second whose generation is finished.
-func ready(t *testing.T) *fixture {
-	t.Helper()
-	f := newFixture(t, nil)
-	f.chunk(0, 2)
-	f.chunk(1, 1)
-	f.audio()
-	f.finish()
-	return f
-}
-
 func (f *fixture) clips() string { return "/videos/" + string(f.id) + "/clips" }
 
 // work does what the clip step does with a clip of the fixture.

@@ -361,3 +361,14 @@ func (s *server) raw(text string, closeWrite bool) (status int, body string) {
 	_, _ = b.ReadFrom(resp.Body)
 	return resp.StatusCode, b.String()
 }
+
+// ready is a fixture of 12 s at 25 frames per second whose generation is finished.
+func ready(t *testing.T) *fixture {
+	t.Helper()
+	f := newFixture(t, nil)
+	f.chunk(0, 2)
+	f.chunk(1, 1)
+	f.audio()
+	f.finish()
+	return f
+}

@@ -11,6 +11,9 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 )
 
+// membersOnly is a visibility of a later release.
+const membersOnly video.Visibility = "members"
+
 // TestUnknownIsHidden: a video with a visibility that this release does not know is as
 // private as there is, and one with such a state is not shown to operators either, who can
 // delete it. The rows of the indexes still say that it is public and ready.

@@ -290,3 +290,32 @@ func uploadedAndReady(t *testing.T, user *journey.User, v client.NewVideo, path 
 	}
 	return ready
 }
+
+// await asks the page for a number until it is not negative.
+func await(t *testing.T, tab context.Context, script string) float64 {
+	t.Helper()
+	var n float64
+	if !azuritetest.Poll(time.Minute, func() bool {
+		var err error
+		if n, err = chromedp.Run(tab, chromedp.Evaluate[float64](script)); err != nil {
+			t.Fatalf("%s: %v", script, err)
+		}
+		return n >= 0
+	}) {
+		shoot(t, tab, "clip-stuck")
+		t.Fatalf("still negative: %s", script)
+	}
+	return n
+}
+
+// readNumber is the number that the picture of a <video> shows.
+const readNumber = `(() => {
+  const player = document.querySelector('video'), canvas = document.createElement('canvas');
+  canvas.width = 24; canvas.height = 2;
+  const pen = canvas.getContext('2d');
+  pen.drawImage(player, 0, 0, 24, 2);
+  const pixels = pen.getImageData(0, 0, 24, 1).data;
+  let number = 0;
+  for (let bit = 0; bit < 12; bit++) if (pixels[8 * bit + 4] + pixels[8 * bit] > 256) number |= 1 << bit;
+  return number;
+})()`

@@ -36,18 +36,6 @@ func numbered(t *testing.T, rate string, seconds int) string {
 	return path
 }
 
-// readNumber is the number that the picture of a <video> shows.
-const readNumber = `(() => {
-  const player = document.querySelector('video'), canvas = document.createElement('canvas');
-  canvas.width = 24; canvas.height = 2;
-  const pen = canvas.getContext('2d');
-  pen.drawImage(player, 0, 0, 24, 2);
-  const pixels = pen.getImageData(0, 0, 24, 1).data;
-  let number = 0;
-  for (let bit = 0; bit < 12; bit++) if (pixels[8 * bit + 4] + pixels[8 * bit] > 256) number |= 1 << bit;
-  return number;
-})()`
-
 // TestFindYourOwnFinish is the paper's race (T7) to its end: a runner is
 // registered, a video shows the finish, and the bib alone leads to a clip that
 // starts at the right frame and plays.
@@ -162,23 +150,6 @@ func registered(t *testing.T, user *journey.User, event string, runner client.Ne
 		t.Fatal("no video shows the finish")
 	}
 	return found[0]
-}
-
-// await asks the page for a number until it is not negative.
-func await(t *testing.T, tab context.Context, script string) float64 {
-	t.Helper()
-	var n float64
-	if !azuritetest.Poll(time.Minute, func() bool {
-		var err error
-		if n, err = chromedp.Run(tab, chromedp.Evaluate[float64](script)); err != nil {
-			t.Fatalf("%s: %v", script, err)
-		}
-		return n >= 0
-	}) {
-		shoot(t, tab, "clip-stuck")
-		t.Fatalf("still negative: %s", script)
-	}
-	return n
 }
 
 // playsClip opens an MP4 in the browser's own player, looks at the first picture

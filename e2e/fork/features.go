@@ -48,8 +48,9 @@ var features = []feature{
 	}},
 	{name: "journey", files: []string{"webrole/internal/feature/journey", "webrole/journey_test.go"}},
 	{name: "keys", files: []string{
-		"shared/apikeys", "webrole/internal/api/keys_test.go", "webrole/internal/feature/keys", "webrole/access_test.go", "webrole/audit_test.go", "workerrole/internal/feature/keys",
-		"e2e/stack/stacktest/secret_test.go", "e2e/hostile",
+		"shared/apikeys", "webrole/internal/api/keys_test.go", "webrole/internal/feature/keys", "workerrole/internal/feature/keys",
+		"webrole/access_test.go", "webrole/audit_test.go", "webrole/headers_test.go", "webrole/links_test.go", "webrole/quota_test.go",
+		"webrole/stranger_test.go", "e2e/stack/stacktest/secret_test.go", "e2e/hostile",
 	}},
 	{name: "lab", files: []string{
 		"webrole/internal/feature/lab", "webrole/lab_test.go", "e2e/lab", "e2e/cmd/*/lab*.go", "e2e/bench/burst*.go", "e2e/cmd/burst",
@@ -74,10 +75,10 @@ var features = []feature{
 	{name: "scenes", files: []string{
 		"shared/scene", "e2e/scenes", "e2e/cmd/scene", "e2e/lab/scenes*.go", "e2e/browser/scene_test.go", "e2e/docsscenes_test.go",
 	}},
-	{name: "search", files: []string{
-		"shared/searchindex", "webrole/internal/feature/search", "webrole/search_test.go", "webrole/internal/api/search_test.go", "workerrole/internal/feature/search", "workerrole/search_test.go",
+	{name: "search", files: []string{ // shared/searchindex stays: scenes and benchmarks have it
+		"webrole/internal/feature/search", "webrole/search_test.go", "webrole/internal/api/search_test.go", "workerrole/internal/feature/search", "workerrole/search_test.go",
 	}},
-	{name: "seek", files: []string{"webrole/internal/feature/seek", "webrole/seek_test.go"}},
+	{name: "seek", files: []string{"webrole/internal/feature/seek", "webrole/seek_test.go", "webrole/preview_test.go"}},
 	{name: "signin", needs: []string{"keys"}, files: []string{ // whose table has the sessions
 		"webrole/internal/feature/signin", "webrole/signin_test.go", "webrole/path_test.go",
 	}},

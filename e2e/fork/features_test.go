@@ -23,6 +23,7 @@ func TestFeaturesComeOff(t *testing.T) {
 	packages := packagesOf(t, tree)
 	for _, names := range append(each(fork.Features()), fork.Features()) {
 		t.Run(strings.Join(names, " "), func(t *testing.T) {
+			defer run(t, tree, "git", "checkout", "-q", "--", ".")
 			lines, err := fork.Remove(tree, names...)
 			if err != nil {
 				t.Fatal(err)
@@ -36,7 +37,6 @@ func TestFeaturesComeOff(t *testing.T) {
 			if out := run(t, tree, "git", "diff", "--diff-filter=M", "--name-only"); !onlyNamed(out) {
 				t.Errorf("files changed that stay:\n%s", out)
 			}
-			run(t, tree, "git", "checkout", "-q", "--", ".")
 		})
 	}
 	t.Log(table)
