@@ -218,29 +218,22 @@ func TestArchitectureNoPackageWithoutAName(t *testing.T) {
 	}
 }
 
-// What a fork may do without comes off by deleting files: what is named builds without
-// them, tests and all. docs/fork.md says which files.
-func TestArchitectureComesOff(t *testing.T) {
+// A scene comes off with its file, also when what it shows is gone: the commands build. Whole
+// features: TestFeaturesComeOff in e2e/fork.
+func TestArchitectureScenesComeOff(t *testing.T) {
 	t.Parallel()
-	lab := []string{"e2e/lab/*", "e2e/cmd/*/lab*", "e2e/bench/burst*", "e2e/cmd/burst/*", "e2e/browser/lab_test.go", "e2e/browser/scene_test.go"}
-	all, commands := []string{"./..."}, []string{"./cmd/..."}
-	for what, c := range map[string]struct{ files, build []string }{
-		"the lab": {lab, all},
-		"all scenes": {
-			[]string{"e2e/scenes/*", "e2e/cmd/scene/*", "e2e/lab/scenes*", "e2e/browser/scene_test.go"}, all,
-		},
-		"the lab and scenes":     {append([]string{"e2e/scenes/*", "e2e/cmd/scene/*"}, lab...), all},
-		"the scene of races":     {[]string{"e2e/scenes/race.go", "shared/registrations/*"}, commands},
-		"the scenes of search":   {[]string{"e2e/scenes/index.go", "e2e/scenes/film.go"}, commands},
-		"the scene of parts":     {[]string{"e2e/scenes/growing.go"}, commands},
-		"views, without a scene": {[]string{"shared/views/*"}, commands},
+	for what, files := range map[string][]string{
+		"the scene of races":     {"e2e/scenes/race.go", "shared/registrations/*"},
+		"the scenes of search":   {"e2e/scenes/index.go", "e2e/scenes/film.go"},
+		"the scene of parts":     {"e2e/scenes/growing.go"},
+		"views, without a scene": {"shared/views/*"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			overlay := filepath.Join(t.TempDir(), "overlay.json")
-			without(t, overlay, c.files)
-			if out, err := exec.Command("go", append([]string{"vet", "-overlay", overlay}, c.build...)...).CombinedOutput(); err != nil {
-				t.Errorf("without %v: %v\n%s", c.files, err, out)
+			without(t, overlay, files)
+			if out, err := exec.Command("go", "vet", "-overlay", overlay, "./cmd/...").CombinedOutput(); err != nil {
+				t.Errorf("without %v: %v\n%s", files, err, out)
 			}
 		})
 	}
