@@ -62,7 +62,7 @@ func TestForkFollowsUpstream(t *testing.T) {
 	if len(conflicts) > mostConflicts {
 		t.Errorf("more than %d conflicts: %q", mostConflicts, conflicts)
 	}
-	changed := lines(run(t, tree, "git", "diff", "--numstat", "upstream", "HEAD"))
+	changed := lines(run(t, tree, "git", "diff", "--ignore-all-space", "--numstat", "upstream", "HEAD"))
 	if !slices.Equal(changed, added) {
 		t.Errorf("the fork differs from upstream by\n%q, want its step\n%q", changed, added)
 	}
@@ -131,13 +131,14 @@ func addStep(t *testing.T, tree, file string) {
 	}
 }
 
-// commitStep commits the step, and returns what "git diff --numstat" says of it.
+// commitStep commits the step, and returns what "git diff --numstat" says of it, without the
+// lines that gofmt aligns anew.
 func commitStep(t *testing.T, tree string) (numstat []string) {
 	for _, file := range []string{steps, list, "docs/design.md", "CHANGELOG.md"} {
 		addStep(t, tree, file)
 	}
 	commit(t, tree, "workerrole/internal/step/blackness.go", blackness)
-	return lines(run(t, tree, "git", "diff", "--numstat", "HEAD~1", "HEAD"))
+	return lines(run(t, tree, "git", "diff", "--ignore-all-space", "--numstat", "HEAD~1", "HEAD"))
 }
 
 const blackness = `package step
