@@ -19,8 +19,9 @@ import (
 var jumps = []int{100, 75, 50, 25, 0}
 
 // mostConflicts is how many files in a hundred commits of upstream may conflict with a step
-// that a fork has.
-const mostConflicts = 2
+// that a fork has: one for each time that a commit changed a line beside the step's. Which
+// commits these are changes with each commit.
+const mostConflicts = 4
 
 // Files in which a step is declared and listed.
 const (
