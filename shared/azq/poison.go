@@ -170,7 +170,7 @@ func (c *Client) Redrive(ctx context.Context, id string) (Poisoned, error) {
 		err = q.sendAgain(ctx, string(row.Text))
 	}
 	if err == nil {
-		err = q.forget(ctx, row)
+		err = q.forget(ctx, row, tablestore.AnyETag) // the claim keeps a worker from adding a copy
 	}
 	if err != nil {
 		return row, fmt.Errorf("redrive %s: %w", id, err)
@@ -210,8 +210,11 @@ func (q *Queue) sendAgain(ctx context.Context, text string) error {
 // DiscardPoison removes a poison item for good. A missing one is no error.
 func (c *Client) DiscardPoison(ctx context.Context, id string) error {
 	q, row, err := c.poisoned(ctx, id)
-	if err == nil {
-		err = q.forget(ctx, row)
+	for err == nil {
+		if err = q.forget(ctx, row, row.etag); !tablestore.Overtaken(err) {
+			break
+		}
+		row, err = q.poisoned(ctx, row.MessageID) // a worker that has just written it added the copy
 	}
 	if err != nil && !errors.Is(err, ErrNoPoison) {
 		return fmt.Errorf("discard %s: %w", id, err)
@@ -220,11 +223,11 @@ func (c *Client) DiscardPoison(ctx context.Context, id string) error {
 }
 
 // forget removes the copy and then the row. A copy that another tool has is left to it.
-func (q *Queue) forget(ctx context.Context, row Poisoned) error {
+func (q *Queue) forget(ctx context.Context, row Poisoned, etag string) error {
 	if err := q.removeCopy(ctx, row); err != nil {
 		return err
 	}
-	return tablestore.IgnoreNotFound(q.poisonedRows.Delete(ctx, row.Queue, row.MessageID, tablestore.AnyETag))
+	return tablestore.IgnoreNotFound(q.poisonedRows.Delete(ctx, row.Queue, row.MessageID, etag))
 }
 
 // removeCopy deletes the message that a row names in the poison queue, if it names one.

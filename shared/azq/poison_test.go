@@ -2,6 +2,7 @@ package azq_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -214,5 +215,55 @@ func TestRedriveWhileItIsPoisoned(t *testing.T) {
 	left, _, err := operator.ListPoison(t.Context(), 10, "")
 	if n, c := length(t, q), copies(t, a); err != nil || len(left) != 0 || c != 0 || n != 1 || redriven.Load() != 1 {
 		t.Errorf("%d rows, %d copies and %d messages are left after %d redrives, %v; want the redriven message", len(left), c, n, redriven.Load(), err)
+	}
+}
+
+// An operator discards an item whose copy a worker adds meanwhile. Neither row nor copy stays.
+func TestDiscardWhileItIsPoisoned(t *testing.T) {
+	t.Parallel()
+	read, poisoned := make(chan struct{}), make(chan struct{})
+	waiting := func(method, path string, before, after chan struct{}) func(*azstore.Config) {
+		var once sync.Once
+		return func(c *azstore.Config) {
+			c.Transport = &inject.Transport{Choose: func(r *http.Request) inject.Fault {
+				if r.Method == method && strings.Contains(r.URL.Path, path) {
+					once.Do(func() {
+						if before != nil {
+							close(before)
+						}
+						<-after
+					})
+				}
+				return inject.None
+			}}
+		}
+	}
+	same := azuritetest.Account(t)
+	prefixed := func(change func(*azstore.Config)) *azstore.Account {
+		return azuritetest.AccountWith(t, func(c *azstore.Config) { c.Prefix = same.Prefix(); change(c) })
+	}
+	_, q := open(t, prefixed(waiting(http.MethodPost, azq.PoisonName(jobs)+"/messages", nil, read)), 30*time.Second)
+	operator, _ := open(t, prefixed(waiting(http.MethodDelete, azq.PoisonTable, read, poisoned)), 30*time.Second)
+	sendItem(t, q, itemWith(t, "v/g1/encode/4", map[string]int{"index": 4}))
+	lease := receive(t, q)
+	go func() {
+		defer close(poisoned)
+		if err := lease.Poison(t.Context(), "five failures", nil); err != nil {
+			t.Error(err)
+		}
+	}()
+	azuritetest.Eventually(t, 10*time.Second, func() error {
+		seen, _, err := operator.ListPoison(t.Context(), 10, "")
+		if err == nil && len(seen) != 1 {
+			err = fmt.Errorf("the operator sees %d items", len(seen))
+		}
+		if err != nil {
+			return err
+		}
+		return operator.DiscardPoison(t.Context(), seen[0].ID)
+	})
+	left, _, err := operator.ListPoison(t.Context(), 10, "")
+	if c := copies(t, same); err != nil || len(left) != 0 || c != 0 {
+		t.Errorf("%d rows and %d copies are left, %v", len(left), c, err)
 	}
 }
