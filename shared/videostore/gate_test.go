@@ -15,7 +15,7 @@ const stepRated = "rated"
 var gates = []engine.Step{{Name: stepRated, Stage: engine.Gate, Queues: []string{workflow.Audio}}}
 
 // A viewer cannot seek past a gate, and can behind it.
-func TestNobodySeeksPastAGate(t *testing.T) {
+func TestNoSeekPassesAGate(t *testing.T) {
 	t.Parallel()
 	s, _ := setup(t)
 	id := uploaded(t, s)

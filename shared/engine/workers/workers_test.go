@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { azuritetest.Main(m) }
 
 // One row that cannot be read hides no other worker, and goes like any other when the
 // worker is dead.
-func TestUnreadableRowsHideNobody(t *testing.T) {
+func TestUnreadableRowsHideNoWorker(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
 	if err := a.Ensure(t.Context(), azstore.Names{Tables: []string{workers.Table, tablestore.UnreadableTable}}); err != nil {

@@ -79,7 +79,7 @@ func TestQueuesAreSeenWhole(t *testing.T) {
 }
 
 // Without a living worker one is wanted all the same, with the slots that it will have.
-func TestNobodyLives(t *testing.T) {
+func TestNoWorkerLives(t *testing.T) {
 	t.Parallel()
 	account := azuritetest.Account(t)
 	queues := azqtest.Open(t, account, azq.Spec{Name: "jobs", Pool: "heavy", Kinds: []string{"work"}})

@@ -79,9 +79,9 @@ func FuzzClient(f *testing.F) {
 	})
 }
 
-// TestManyAddressesResetNobody: a client that used its limit stays refused while a
+// TestManyAddressesResetNoLimit: a client that used its limit stays refused while a
 // flood from other addresses passes, and each of those has a limit of its own.
-func TestManyAddressesResetNobody(t *testing.T) {
+func TestManyAddressesResetNoLimit(t *testing.T) {
 	t.Parallel()
 	l := newLimiter(3)
 	ask := func(n uint32) bool {

@@ -59,7 +59,7 @@ func TestReadingsAreShared(t *testing.T) {
 }
 
 // Anyone who stops waiting does not take the others with him.
-func TestOneCancellationFailsNobodyElse(t *testing.T) {
+func TestOneCancellationFailsNoOther(t *testing.T) {
 	t.Parallel()
 	begun, let := make(chan struct{}), make(chan struct{})
 	c := recent.New(4, func(ctx context.Context, _ string) (int64, error) {

@@ -39,22 +39,22 @@ func PathOf(id engine.ID) string { return Base + "/videos/" + string(id) }
 // Feature is a part of the web role that comes off with its folder and its line in main.
 // Members may be missing.
 type Feature struct {
-	Routes    func(gin.IRouter, ErrorHandler) // registers the handlers of its operations below Base
-	Rules     access.Rules                    // of its routes
-	Problems  []problem.Answer                // to its errors
-	Check     func(video.Video) error         // refuses what a user says of a video
-	Links     func(video.Video, *api.Links)   // fills in where its things of a video are
-	Pages     func(Pages)                     // on the public listener: its pages, and what stays off the admin listener
-	Shows     map[string]any                  // what the templates of pages know of it
-	Functions template.FuncMap                // of its templates
-	Metrics   func(prometheus.Registerer)
-	SignIn    func(next access.Authenticator) access.People // on the public listener
+	Routes    func(gin.IRouter, ErrorHandler)               // registers the handlers of its operations below Base
+	Rules     access.Rules                                  // of its routes
+	Problems  []problem.Answer                              // what clients are told of its errors
+	Check     func(video.Video) error                       // refuses what a user says of a video
+	Links     func(video.Video, *api.Links)                 // adds addresses of what it has of a video
+	Pages     func(Pages)                                   // registers its pages, on the public listener alone
+	Shows     map[string]any                                // values for the templates of all pages
+	Functions template.FuncMap                              // for its own templates
+	Metrics   func(prometheus.Registerer)                   // registers its collectors
+	SignIn    func(next access.Authenticator) access.People // how people sign in, on the public listener
 	Close     func()                                        // ends streams, which have no end of their own
 	Tables    []string                                      // that it uses
-	Record    access.Recorder                               // of changes
-	Plays     map[string]Files                              // beside videos, below /v/{id}/ by the name of their folder
-	Extend    PlaylistEditor                                // of multivariant playlists
-	Keys      access.Keyring                                // of programs
+	Record    access.Recorder                               // writes changes to the audit log
+	Plays     map[string]Files                              // what it serves below /v/{id}/, by folder
+	Extend    PlaylistEditor                                // adds to multivariant playlists
+	Keys      access.Keyring                                // the API keys of programs
 }
 
 // Files finds a file by its name in a folder of a video.
@@ -99,7 +99,8 @@ func Nothing(*gin.Context) (any, error) { return nil, nil }
 // ErrorHandler answers for a parameter that the generated code cannot read.
 type ErrorHandler = func(*gin.Context, error, int)
 
-// Sum is what all have that routers and providers of tables need, with the rules of no feature.
+// Sum adds up features for the router and for provision. Its rules include those of the routes
+// that belong to no feature.
 func Sum(features []Feature) (all Feature) {
 	all.Rules = maps.Clone(access.Core)
 	for _, f := range features {

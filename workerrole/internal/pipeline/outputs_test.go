@@ -15,19 +15,13 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/engine"
+	"github.com/cutroom/cutroom/shared/engine/enginetest"
 	"github.com/cutroom/cutroom/shared/engine/runner"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 )
-
-// noQueues takes every message and carries none.
-type noQueues struct{}
-
-func (noQueues) SendItem(context.Context, string, azq.Item, time.Duration) error { return nil }
-func (noQueues) Lane(context.Context, string, bool) (int, bool)                  { return 0, false }
-func (noQueues) Waiting(context.Context, string) (bool, error)                   { return true, nil }
 
 // The steps of this test: one that runs for each chunk after ready, and one that merges.
 const (
@@ -74,7 +68,7 @@ func newMerge(t *testing.T) merge {
 	if err := a.Ensure(t.Context(), azstore.Names{Containers: []string{engine.MediaContainer}, Tables: videostore.Tables}); err != nil {
 		t.Fatal(err)
 	}
-	m := merge{videostore.New(a, noQueues{}), blobstore.New(a), engine.NewID()}
+	m := merge{videostore.New(a, &enginetest.Mailbox{}), blobstore.New(a), engine.NewID()}
 	v := video.Video{
 		Meta:  engine.Meta{ID: m.id, State: engine.Processing, Generation: 1, CreatedAt: time.Now(), UpdatedAt: time.Now()},
 		Title: "x",

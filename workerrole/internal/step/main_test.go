@@ -3,15 +3,14 @@ package step_test
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/engine/enginetest"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
@@ -26,7 +25,7 @@ type worker struct {
 	purge step.Purge
 }
 
-func newWorker(a *azstore.Account, box *mailbox) worker {
+func newWorker(a *azstore.Account, box *enginetest.Mailbox) worker {
 	needs := step.Needs{Videos: videostore.New(a, box), Blobs: blobstore.New(a), Catalog: catalog.New(a)}
 	return worker{index: step.Index{Needs: needs}, purge: step.Purge{Needs: needs}}
 }
@@ -42,23 +41,3 @@ func (w worker) handle(ctx context.Context, item azq.Item) error {
 	}
 	return w.runner(w.index).Handle(ctx, job)
 }
-
-// mailbox is a queue that delivers in any order and as often as the test likes.
-type mailbox struct {
-	mu    sync.Mutex
-	items []azq.Item
-}
-
-// Send implements engine.Sender.
-func (m *mailbox) SendItem(_ context.Context, _ string, item azq.Item, _ time.Duration) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.items = append(m.items, item)
-	return nil
-}
-
-// Lane implements engine.Sender.
-func (*mailbox) Lane(context.Context, string, bool) (int, bool) { return 0, false }
-
-// Waiting implements engine.Sender.
-func (*mailbox) Waiting(context.Context, string) (bool, error) { return true, nil }

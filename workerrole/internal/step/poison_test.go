@@ -12,6 +12,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/engine"
+	"github.com/cutroom/cutroom/shared/engine/enginetest"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -52,7 +53,7 @@ func consume(t *testing.T, stall time.Duration, retry azstore.Retry, meet func(*
 	met := azuritetest.AccountWith(t, func(cfg *azstore.Config) {
 		cfg.Prefix, cfg.Transport, cfg.Retry = plain.Prefix(), trouble{&http.Client{Transport: transport}, meet}, retry
 	})
-	w := newWorker(met, &mailbox{})
+	w := newWorker(met, &enginetest.Mailbox{})
 	w.index.Videos = videostore.New(plain, queues)
 	w.purge.Videos = w.index.Videos
 	handlers := map[string]azq.Handler{workflow.StepIndex: w.runner(w.index), workflow.StepPurge: w.runner(w.purge)}

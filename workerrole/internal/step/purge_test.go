@@ -13,6 +13,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/inject"
 	"github.com/cutroom/cutroom/shared/engine"
+	"github.com/cutroom/cutroom/shared/engine/enginetest"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/video"
 )
@@ -24,7 +25,7 @@ func TestPurgeWaitsForImmutableBlobs(t *testing.T) {
 	if err := a.Ensure(t.Context(), azstore.Names{Containers: provision.Containers, Tables: provision.Tables}); err != nil {
 		t.Fatal(err)
 	}
-	box := &mailbox{}
+	box := &enginetest.Mailbox{}
 	var kept atomic.Bool
 	kept.Store(true)
 	w := newWorker(azuritetest.FaultyAccount(t, a, func(r *http.Request) inject.Fault {
@@ -46,7 +47,7 @@ func TestPurgeWaitsForImmutableBlobs(t *testing.T) {
 	if _, err := w.index.Videos.Delete(t.Context(), v.ID, ""); err != nil {
 		t.Fatal(err)
 	}
-	item := box.items[len(box.items)-1]
+	item := box.Items[len(box.Items)-1]
 	err := w.handle(t.Context(), item)
 	if fate, wait := azq.FateOf(err); fate != azq.FateSnoozed || wait < time.Minute {
 		t.Errorf("while the blob is kept: %v", err)

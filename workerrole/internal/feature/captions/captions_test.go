@@ -1,7 +1,6 @@
 package captions_test
 
 import (
-	"context"
 	"io"
 	"log/slog"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	shared "github.com/cutroom/cutroom/shared/captions"
 	"github.com/cutroom/cutroom/shared/engine"
+	"github.com/cutroom/cutroom/shared/engine/enginetest"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -29,7 +29,7 @@ func TestCaptionsOfALanguage(t *testing.T) {
 	if err := provision.Ensure(t.Context(), a, azq.Open(a, azq.Options{Queues: nil})); err != nil {
 		t.Fatal(err)
 	}
-	var box mailbox
+	var box enginetest.Mailbox
 	videos, blobs := videostore.New(a, &box), blobstore.New(a)
 	runner := pipeline.New(pipeline.Runner{Blobs: blobs, Scratch: t.TempDir(), Watch: time.Minute, Log: slog.Default()}, videos, pipeline.Hooks{}, captions.New().Steps[workflow.StepCaptions])
 	v := video.Video{
@@ -70,7 +70,7 @@ func TestCaptionsOfALanguage(t *testing.T) {
 		if _, err := shared.Request(t.Context(), videos, key, input); err != nil {
 			t.Fatal(err)
 		}
-		item := box[len(box)-1]
+		item := box.Items[len(box.Items)-1]
 		if item.Kind != workflow.StepCaptions {
 			t.Fatalf("%s was asked for", item.Kind)
 		}
@@ -103,18 +103,3 @@ func TestCaptionsOfALanguage(t *testing.T) {
 }
 
 func TestMain(m *testing.M) { azuritetest.Main(m) }
-
-// mailbox keeps what is sent.
-type mailbox []azq.Item
-
-// SendItem implements engine.Sender.
-func (m *mailbox) SendItem(_ context.Context, _ string, item azq.Item, _ time.Duration) error {
-	*m = append(*m, item)
-	return nil
-}
-
-// Lane implements engine.Sender.
-func (*mailbox) Lane(context.Context, string, bool) (int, bool) { return 0, false }
-
-// Waiting implements engine.Sender.
-func (*mailbox) Waiting(context.Context, string) (bool, error) { return true, nil }

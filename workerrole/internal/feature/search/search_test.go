@@ -25,6 +25,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/engine"
+	"github.com/cutroom/cutroom/shared/engine/enginetest"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/video"
@@ -45,7 +46,7 @@ type worker struct {
 	steps   map[string]*pipeline.Runner
 }
 
-func newWorker(a *azstore.Account, box *mailbox) worker {
+func newWorker(a *azstore.Account, box *enginetest.Mailbox) worker {
 	needs := step.Needs{Videos: videostore.New(a, box), Blobs: blobstore.New(a), Catalog: catalog.New(a)}
 	w := worker{needs.Videos, needs.Catalog, searchindex.New(a), map[string]*pipeline.Runner{}}
 	for name, s := range step.All(needs, []step.Feature{search.New(a)}) {
@@ -58,32 +59,12 @@ func (w worker) handle(ctx context.Context, item azq.Item) error {
 	return w.steps[item.Kind].Handle(ctx, &azq.RawJob{Item: item, Delivery: azq.Delivery{DequeueCount: 1}})
 }
 
-// mailbox is a queue that delivers in any order and as often as the test likes.
-type mailbox struct {
-	mu    sync.Mutex
-	items []azq.Item
-}
-
-// SendItem implements engine.Sender.
-func (m *mailbox) SendItem(_ context.Context, _ string, item azq.Item, _ time.Duration) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.items = append(m.items, item)
-	return nil
-}
-
-// Lane implements engine.Sender.
-func (*mailbox) Lane(context.Context, string, bool) (int, bool) { return 0, false }
-
-// Waiting implements engine.Sender.
-func (*mailbox) Waiting(context.Context, string) (bool, error) { return true, nil }
-
 // history is one run of the test.
 type history struct {
 	*testing.T
 	rand    *rand.Rand
 	account *azstore.Account
-	box     *mailbox
+	box     *enginetest.Mailbox
 	worker  worker
 	dying   worker
 	die     *atomic.Int64 // requests until the dying worker breaks
@@ -155,7 +136,7 @@ func TestAVideoIsHiddenThoughAnIndexIsBusy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return h.box.items[len(h.box.items)-1]
+		return h.box.Items[len(h.box.Items)-1]
 	}
 	if err := h.worker.handle(t.Context(), change(func(*video.Video) {})); err != nil {
 		t.Fatal(err)
@@ -180,7 +161,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 	if err := a.Ensure(t.Context(), azstore.Names{Containers: provision.Containers, Tables: slices.Concat(provision.Tables, searchindex.Tables)}); err != nil {
 		t.Fatal(err)
 	}
-	h := &history{T: t, rand: rand.New(rand.NewPCG(seed, 3)), account: a, box: &mailbox{}, die: &atomic.Int64{}}
+	h := &history{T: t, rand: rand.New(rand.NewPCG(seed, 3)), account: a, box: &enginetest.Mailbox{}, die: &atomic.Int64{}}
 	h.worker = newWorker(a, h.box)
 	h.dying = newWorker(azuritetest.FaultyAccount(t, a, func(*http.Request) inject.Fault {
 		if h.die.Add(-1) < 0 {
@@ -268,11 +249,11 @@ func (h *history) operate() {
 // worker had it for itself and did it.
 func (h *history) deliver() {
 	h.Helper()
-	if len(h.box.items) == 0 {
+	if len(h.box.Items) == 0 {
 		return
 	}
-	n := h.rand.IntN(len(h.box.items))
-	item := h.box.items[n]
+	n := h.rand.IntN(len(h.box.Items))
+	item := h.box.Items[n]
 	h.die.Store(int64(h.rand.IntN(90)))
 	ctx, cancel := context.WithCancel(h.Context())
 	defer cancel()
@@ -288,7 +269,7 @@ func (h *history) deliver() {
 	wait.Wait()
 	switch {
 	case kind == 1 && failed[0] == nil:
-		h.box.items = slices.Delete(h.box.items, n, n+1)
+		h.box.Items = slices.Delete(h.box.Items, n, n+1)
 	case kind == 1:
 		if fate, _ := azq.FateOf(failed[0]); fate != azq.FateSnoozed {
 			h.Errorf("a worker without faults failed: %v", failed[0])
@@ -305,8 +286,8 @@ func (h *history) drain(patient bool) {
 	h.Helper()
 	done := func() bool {
 		var snoozed []azq.Item
-		items := h.box.items
-		h.box.items = nil
+		items := h.box.Items
+		h.box.Items = nil
 		for _, item := range items {
 			err := h.worker.handle(h.Context(), item)
 			if fate, _ := azq.FateOf(err); fate == azq.FateSnoozed {
@@ -316,11 +297,11 @@ func (h *history) drain(patient bool) {
 				h.Fatalf("%s of %s: %v", item.Kind, item.Subject, err)
 			}
 		}
-		h.box.items = append(h.box.items, snoozed...)
-		return len(h.box.items) == 0 || !patient
+		h.box.Items = append(h.box.Items, snoozed...)
+		return len(h.box.Items) == 0 || !patient
 	}
 	if !azuritetest.Poll(2*time.Minute, done) {
-		h.Fatalf("%d messages are never done", len(h.box.items))
+		h.Fatalf("%d messages are never done", len(h.box.Items))
 	}
 }
 
