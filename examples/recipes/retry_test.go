@@ -30,7 +30,7 @@ func Example_retryPolicy() {
 		return err != nil
 	}
 	// snippet: retry-policy
-	page := open(azstore.Config{}) // azstore.DefaultRetry: six tries in up to 25 s
+	page := open(azstore.Config{}) // azstore.DefaultRetry: six tries, 23 s of pauses at most
 	waiting, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	failed := call(waiting, page) // all tries share the two seconds
@@ -39,7 +39,7 @@ func Example_retryPolicy() {
 	failed = call(azstore.WithoutRetry(context.Background()), page) // repeating does harm
 	fmt.Println("a receive tries once:", failed && service.tries == 1)
 
-	batch := open(azstore.Config{Retry: azstore.PaperRetry}) // up to eight minutes: no user waits
+	batch := open(azstore.Config{Retry: azstore.PaperRetry}) // up to seven minutes of pauses: no user waits
 	// end snippet
 	defer batch.CloseIdle()
 	fmt.Println("a batch pauses at first for", azstore.PaperRetry.Pause(1, 0), "or more")

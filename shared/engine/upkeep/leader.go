@@ -48,7 +48,7 @@ type Leader struct {
 	// failed.
 	Passed func(duty string, items int, failed bool, took time.Duration)
 
-	// Peers, if set, lists the living workers. A table costs a tenth of what a lease does, so
+	// Peers, if set, lists the living workers. A table costs a twelfth of what a lease does, so
 	// a worker asks for the lease only when the register shows no leader that goes on.
 	Peers func(context.Context) ([]workers.Worker, error)
 
