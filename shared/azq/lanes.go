@@ -16,7 +16,7 @@ import (
 
 // DefaultLanes is Options.Lanes when it is 0: how many queues each laned [Spec] has.
 //
-// A queue is first in, first out, so a customer who sends 500 jobs would make all
+// A queue is roughly first in, first out, so a customer who sends 500 jobs would make all
 // others wait, and Azure Storage queues have no message groups. So all work of a job goes
 // into one of several queues, and a customer who fills a lane delays that lane only (Q5).
 //
