@@ -16,6 +16,7 @@ type Bar struct {
 	name   string
 	total  int64
 	shown  int64 // the last quarter that was printed
+	done   int64
 }
 
 // New shows name and how much of total is done; with bytes it shows a rate.
@@ -34,8 +35,15 @@ func New(name string, total int64, bytes bool) *Bar {
 	return b
 }
 
+// Write moves the bar on by so many bytes.
+func (b *Bar) Write(p []byte) (int, error) {
+	b.To(b.done + int64(len(p)))
+	return len(p), nil
+}
+
 // To moves the bar.
 func (b *Bar) To(done int64) {
+	b.done = done
 	if b.moving != nil {
 		_ = b.moving.Set64(min(done, b.total))
 		return

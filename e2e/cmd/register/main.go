@@ -11,15 +11,12 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/client"
@@ -27,18 +24,12 @@ import (
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/progress"
 	"github.com/cutroom/cutroom/e2e/stack"
-	"github.com/cutroom/cutroom/shared/charset"
 )
 
 const (
-	defaultEvent = "2011 New York City Marathon__Full"
-	defaultN     = 50_000
-
-	// part is how many lines travel in one request. The service takes a list of
-	// any length; the bar wants to know how far it is.
-	part = 1980 // 60 transactions of 33 runners
-	// shownRefusals is how many refused lines are printed.
-	shownRefusals = 10
+	defaultEvent  = "2011 New York City Marathon__Full"
+	defaultN      = 50_000
+	shownRefusals = 10 // lines, of all that were refused
 )
 
 func main() {
@@ -69,72 +60,36 @@ func run(ctx context.Context, getenv func(string) string, out io.Writer) error {
 	return ask(ctx, user, event, out)
 }
 
-// startList returns the lines of a CSV file, or of a made-up field.
-func startList(path, n string) ([]string, error) {
-	var text []byte
-	var err error
+// startList reads a CSV file, or makes a field up.
+func startList(path, n string) (list []byte, err error) {
 	if path != "" {
-		text, err = os.ReadFile(path)
-	} else {
-		count := defaultN
-		if n != "" {
-			if count, err = strconv.Atoi(n); err != nil || count < 1 || count > 99_999 {
-				return nil, fmt.Errorf("the variable N is %q, want a number from 1 to 99999", n)
-			}
+		if list, err = os.ReadFile(path); err != nil {
+			return nil, fmt.Errorf("read the start list: %w", err)
 		}
-		var made bytes.Buffer
-		err = journey.StartList(&made, count)
-		text = made.Bytes()
+		return list, nil
 	}
-	if err == nil {
-		text, _, err = charset.Decode(text) // at once: each part alone is little to tell its encoding from
+	count := defaultN
+	if n != "" {
+		if count, err = strconv.Atoi(n); err != nil || count < 1 || count > 99_999 {
+			return nil, fmt.Errorf("the variable N is %q, want a number from 1 to 99999", n)
+		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read the start list: %w", err)
-	}
-	var lines []string
-	scanner := bufio.NewScanner(bytes.NewReader(text))
-	for scanner.Scan() {
-		lines = append(lines, scanner.Text())
-	}
-	if err := scanner.Err(); err != nil {
-		return nil, fmt.Errorf("read the start list: %w", err)
-	}
-	if len(lines) < 2 {
-		return nil, errors.New("the start list has a header at the most")
-	}
-	return lines, nil
+	var made bytes.Buffer
+	err = journey.StartList(&made, count)
+	return made.Bytes(), err
 }
 
-// register sends the list in parts, each with the header, and sums up.
-func register(ctx context.Context, user *journey.User, event string, lines []string, out io.Writer) error {
-	header, rows := lines[0], lines[1:]
-	fmt.Fprintf(out, "registering %d lines for %s\n", len(rows), event)
+// register sends the list, and says what came of it.
+func register(ctx context.Context, user *journey.User, event string, list []byte, out io.Writer) error {
 	started := time.Now()
-	bar := progress.New("register", int64(len(rows)), false)
-	var sum client.ImportReport
-	for from := 0; from < len(rows); from += part {
-		to := min(from+part, len(rows))
-		report, err := user.Register(ctx, event, strings.NewReader(header+"\n"+strings.Join(rows[from:to], "\n")+"\n"))
-		if journey.Code(err) == "bib_taken" { // all of them
-			report, err = client.ImportReport{Refused: to - from, Refusals: []client.Refusal{{Line: 2, Code: "bib_taken", Detail: "this line and those after it"}}}, nil
-		}
-		if err != nil {
-			bar.End()
-			return err
-		}
-		sum.Accepted += report.Accepted
-		sum.Unchanged += report.Unchanged
-		sum.Refused += report.Refused
-		sum.Requests += report.Requests
-		for _, r := range report.Refusals {
-			r.Line += from
-			sum.Refusals = append(sum.Refusals, r)
-		}
-		bar.To(int64(to))
-	}
+	bar := progress.New("register", int64(len(list)), true)
+	sum, err := user.Register(ctx, event, io.TeeReader(bytes.NewReader(list), bar))
 	bar.End()
+	if err != nil {
+		return err
+	}
 	took := time.Since(started).Seconds()
+	fmt.Fprintf(out, "registered for %s\n", event)
 	fmt.Fprintf(out, "accepted:   %d, of which %d were there before\n", sum.Accepted, sum.Unchanged)
 	fmt.Fprintf(out, "refused:    %d\n", sum.Refused)
 	for _, r := range sum.Refusals[:min(len(sum.Refusals), shownRefusals)] {

@@ -35,7 +35,7 @@ func TestRegister(t *testing.T) {
 		want      []string
 	}{
 		"file": {[]string{"FILE", file, "EVENT", "Sierre/Zinal__31 km"}, []string{
-			"registering 3 lines for Sierre/Zinal__31 km", "accepted:   2, of which 0 were there before", "refused:    1", "line 3: invalid_sex",
+			"registered for Sierre/Zinal__31 km", "accepted:   2, of which 0 were there before", "refused:    1", "line 3: invalid_sex",
 			"bib 1234:   1 runners: 1 rows read in 1 request", "ages 50–59: 2 runners: 2 rows read in 1 request", "7  Zoë O'Brien  F  59",
 		}},
 		"field": {[]string{"N", "2000"}, []string{
