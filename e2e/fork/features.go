@@ -20,20 +20,28 @@ type feature struct {
 	words []string // of its steps and settings
 }
 
-// Named are the Go files that stay and name features.
+// Named are the files that stay and name features: of each role, and of the pages that they share.
 var Named = []string{
 	"webrole/main.go", "webrole/config.go", "workerrole/main.go", "workerrole/config.go", "shared/workflow/steps.go",
+	"webrole/web/templates/layout.html", "webrole/web/templates/home.html", "webrole/web/templates/learn.html", "webrole/web/templates/board.html",
+	"webrole/web/templates/watch.html", "webrole/web/templates/upload.html", "webrole/web/templates/scene.html",
+	"webrole/web/src/entry/watch.ts", "webrole/web/src/entry/upload.ts", "webrole/web/src/entry/race.ts", "webrole/web/src/edit.ts",
 }
 
-// features are those that `make fork WITHOUT=…` knows. Pages keep what they show of them.
+// features are those that `make fork WITHOUT=…` knows. The home page keeps its search, hidden.
 var features = []feature{
-	{name: "board", needs: []string{"scaling"}, files: []string{"webrole/internal/board", "webrole/board_test.go", "webrole/scale_test.go"}},
-	{name: "captions", words: []string{"StepCaptions"}, files: []string{
+	{name: "board", needs: []string{"scaling"}, words: []string{"board#lab"}, files: []string{
+		"webrole/internal/board", "webrole/board_test.go", "webrole/scale_test.go", "webrole/web/templates/board.html", "webrole/web/templates/tables.html",
+		"webrole/web/src/entry/board.ts", "webrole/web/src/board", "webrole/web/static/board.css",
+	}},
+	{name: "captions", words: []string{"StepCaptions", "setUpCaptions", "send-captions", "subtitles"}, files: []string{
+		"webrole/web/src/captions.ts", "webrole/web/templates/parts/captions.html",
 		"shared/captions", "shared/playlist/captions_test.go", "webrole/internal/feature/captions", "webrole/captions_test.go",
 		"webrole/internal/playback/captions_test.go", "workerrole/internal/feature/captions", "e2e/crash/captions_test.go",
 		"e2e/browser/captions_test.go",
 	}},
-	{name: "clips", words: []string{"StepClip", "ClipLife"}, files: []string{
+	{name: "clips", words: []string{"StepClip", "ClipLife", "setUpClip", "showClip"}, files: []string{
+		"webrole/web/src/clip.ts", "webrole/web/templates/parts/clip.html",
 		"shared/clips", "shared/videostore/clip_*test.go", "webrole/internal/feature/clips", "webrole/clips_test.go",
 		"webrole/internal/playback/clips_test.go", "workerrole/internal/feature/clips", "workerrole/internal/ffmpeg/clip*.go",
 		"workerrole/internal/media/clip*.go", "e2e/crash/clip_test.go", "e2e/journey/clip.go", "e2e/soak", "docs/soak.md",
@@ -43,30 +51,37 @@ var features = []feature{
 	{name: "early", files: []string{
 		"shared/early", "webrole/early_test.go", "workerrole/early_test.go", "e2e/crash/early_test.go", "e2e/browser/early_test.go",
 	}},
-	{name: "finishclips", needs: []string{"clips", "registrations"}, files: []string{
+	{name: "finishclips", needs: []string{"clips", "registrations"}, words: []string{"setUpClips", "clips.offer", "clips.clear"}, files: []string{
+		"webrole/web/src/finishclip.ts",
 		"webrole/internal/feature/finishclips", "webrole/finishclips_test.go", "e2e/journey/clip.go", "e2e/browser/clip_test.go",
 	}},
-	{name: "journey", files: []string{"webrole/internal/feature/journey", "webrole/journey_test.go"}},
+	{name: "journey", words: []string{"setUpJourney", "await journey"}, files: []string{
+		"webrole/internal/feature/journey", "webrole/journey_test.go", "webrole/web/src/journey.ts", "webrole/web/templates/parts/journey.html",
+	}},
 	{name: "keys", files: []string{
 		"shared/apikeys", "webrole/internal/api/keys_test.go", "webrole/internal/feature/keys", "workerrole/internal/feature/keys",
 		"webrole/access_test.go", "webrole/audit_test.go", "webrole/headers_test.go", "webrole/links_test.go", "webrole/quota_test.go",
 		"webrole/stranger_test.go", "e2e/stack/stacktest/secret_test.go", "e2e/hostile",
 	}},
-	{name: "lab", files: []string{
+	{name: "lab", words: []string{"board#lab"}, files: []string{
+		"webrole/web/src/entry/lab.ts", "webrole/web/src/entry/scene.ts", "webrole/web/src/sequence.ts", "webrole/web/templates/parts/lab.html", "webrole/web/static/lab.css",
 		"webrole/internal/feature/lab", "webrole/lab_test.go", "e2e/lab", "e2e/cmd/*/lab*.go", "e2e/bench/burst*.go", "e2e/cmd/burst",
 		"e2e/browser/lab_test.go", "e2e/browser/scene_test.go",
 	}},
-	{name: "learn", needs: []string{"scaling", "scenes"}, files: []string{ // a calculator has its rule
+	{name: "learn", needs: []string{"scaling", "scenes"}, words: []string{"learn/papers-scene"}, files: []string{ // a calculator has its rule
+		"webrole/web/templates/path", "webrole/web/src/entry/learn.ts", "webrole/web/src/entry/scene.ts", "webrole/web/src/played.ts", "webrole/web/src/sequence.ts",
+		"webrole/web/static/learn.css", "webrole/web/static/scene.css",
 		"webrole/internal/feature/learn", "webrole/internal/handbook", "webrole/internal/calculator", "webrole/path_test.go", "webrole/learn_test.go",
 		"webrole/web/templates/learn.html", "webrole/web/templates/stop.html", "webrole/web/templates/scene.html",
-		"webrole/web/templates/pattern.html", "webrole/web/templates/calculators.html",
+		"webrole/web/templates/pattern.html", "webrole/web/templates/calculators.html", "docs/workshop.md",
 	}},
 	{name: "loudness", words: []string{"StepLoudness"}, files: []string{"workerrole/internal/feature/loudness", "workerrole/internal/ffmpeg/loudness*.go", "workerrole/internal/pipeline/loudness*.go"}},
 	{name: "previews", files: []string{
 		"shared/previews", "workerrole/internal/feature/preview", "workerrole/internal/media/preview*.go", "webrole/preview_test.go",
 		"webrole/internal/playback/preview_test.go", "e2e/crash/preview_test.go",
 	}},
-	{name: "registrations", files: []string{
+	{name: "registrations", words: []string{"setUpRace", "raceFields"}, files: []string{
+		"webrole/web/src/entry/race.ts", "webrole/web/src/tie.ts", "webrole/web/templates/race.html", "webrole/web/templates/parts/race.html", "webrole/web/static/start-list.csv",
 		"shared/registrations", "webrole/internal/api/registrations_test.go", "webrole/internal/feature/races", "webrole/internal/startlist", "webrole/registrations_test.go",
 		"workerrole/internal/feature/races", "e2e/cmd/register", "e2e/race", "e2e/journey/race.go", "e2e/scenes/race.go",
 		"shared/scene/stories/20-the-race.txt", "e2e/cmd/up/reset_test.go", "e2e/hostile",
@@ -78,7 +93,7 @@ var features = []feature{
 	{name: "search", files: []string{ // shared/searchindex stays: scenes and benchmarks have it
 		"webrole/internal/feature/search", "webrole/search_test.go", "webrole/internal/api/search_test.go", "workerrole/internal/feature/search", "workerrole/search_test.go",
 	}},
-	{name: "seek", files: []string{"webrole/internal/feature/seek", "webrole/seek_test.go", "webrole/preview_test.go"}},
+	{name: "seek", words: []string{"setUpSeek", "seekAgain", "seeking-stay"}, files: []string{"webrole/web/src/seek.ts", "webrole/internal/feature/seek", "webrole/seek_test.go", "webrole/preview_test.go"}},
 	{name: "signin", needs: []string{"keys"}, files: []string{ // whose table has the sessions
 		"webrole/internal/feature/signin", "webrole/signin_test.go", "webrole/path_test.go",
 	}},
@@ -86,7 +101,7 @@ var features = []feature{
 	{name: "trail", words: []string{"AuditLife"}, files: []string{
 		"shared/audit", "webrole/internal/api/audit_test.go", "webrole/internal/feature/trail", "webrole/audit_test.go", "workerrole/internal/feature/trail",
 	}},
-	{name: "viewcount", files: []string{"shared/views", "webrole/internal/api/views_test.go", "webrole/internal/feature/viewcount", "webrole/views_test.go", "workerrole/internal/feature/viewcount"}},
+	{name: "viewcount", words: []string{"setUpViews"}, files: []string{"webrole/web/src/views.ts", "shared/views", "webrole/internal/api/views_test.go", "webrole/internal/feature/viewcount", "webrole/views_test.go", "workerrole/internal/feature/viewcount"}},
 }
 
 // Features are the names that Remove knows.
@@ -113,14 +128,14 @@ func Remove(dir string, names ...string) (lines int, err error) {
 	if err := known(names); err != nil {
 		return 0, err
 	}
-	described := false // in the API
+	var api, pages bool // are to be generated
 	for _, f := range features {
 		if !slices.Contains(names, f.name) && !slices.ContainsFunc(f.needs, func(need string) bool { return slices.Contains(names, need) }) {
 			continue
 		}
-		for _, folder := range f.files {
-			found, _ := filepath.Glob(filepath.Join(dir, folder, "openapi.yaml"))
-			described = described || len(found) > 0
+		for _, pattern := range f.files {
+			found, _ := filepath.Glob(filepath.Join(dir, pattern, "openapi.yaml"))
+			api, pages = api || len(found) > 0, pages || strings.HasPrefix(pattern, "webrole/web/src/")
 		}
 		cut, err := f.remove(dir)
 		if err != nil {
@@ -128,9 +143,21 @@ func Remove(dir string, names ...string) (lines int, err error) {
 		}
 		lines += cut
 	}
-	if err := cutLinks(dir); err != nil || !described {
-		return lines, err
+	err = cutLinks(dir)
+	if err == nil && api {
+		err = describe(dir)
 	}
+	if err == nil && pages {
+		_, err = output(dir, "go", "generate", "./webrole/web")
+	}
+	if err != nil {
+		return lines, fmt.Errorf("generate without %v: %w", names, err)
+	}
+	return lines, nil
+}
+
+// describe generates what is made of the API's description. It needs npm, as the pages' types do.
+func describe(dir string) error {
 	client := filepath.Join(dir, "e2e", "client", "client.gen.go") // stays that of the whole API: tests of others call it
 	text, err := os.ReadFile(client)
 	if err == nil {
@@ -139,10 +166,10 @@ func Remove(dir string, names ...string) (lines int, err error) {
 	if err == nil {
 		err = os.WriteFile(client, text, 0o600)
 	}
-	if err != nil {
-		return lines, fmt.Errorf("generate the API without %v: %w", names, err)
+	if err == nil {
+		_, err = output(filepath.Join(dir, "webrole/web"), "sh", "-c", "[ -d node_modules ] || npm ci --silent; npm run --silent types")
 	}
-	return lines, nil
+	return err
 }
 
 // remove removes the files of a feature and the lines that name it.
@@ -157,7 +184,10 @@ func (f feature) remove(dir string) (lines int, _ error) {
 		for _, path := range found {
 			errs = append(errs, os.RemoveAll(path))
 		}
-		if !strings.HasPrefix(pattern, "e2e/") { // which no role knows
+		if strings.HasPrefix(pattern, "webrole/web/") {
+			name := strings.TrimSuffix(filepath.Base(pattern), filepath.Ext(pattern))
+			imports = append(imports, "/"+name+"'", `{{template "`+name+`"`, `href="/`+name+`"`, "/"+name+`.js"`)
+		} else if !strings.HasPrefix(pattern, "e2e/") { // which no role knows
 			imports, words = append(imports, "/"+pattern+`"`), append(words, regexp.QuoteMeta(filepath.Base(pattern))+`\.[A-Z]`)
 		}
 	}
@@ -174,10 +204,12 @@ func (f feature) remove(dir string) (lines int, _ error) {
 	return lines, errors.Join(errs...)
 }
 
-// cutLines takes lines out of a file.
+// cutLines takes lines out of a file, if it is there.
 func cutLines(file string, goes func(line string) bool) (cut int, err error) {
 	text, err := os.ReadFile(file)
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) { // another feature's, which is gone
+		return 0, nil
+	} else if err != nil {
 		return 0, err
 	}
 	rest := ""

@@ -122,6 +122,9 @@ func copyRepository(t *testing.T) (tree string) {
 			t.Fatal(err)
 		}
 	}
+	if err := os.Symlink(filepath.Join(root, "webrole/web/node_modules"), filepath.Join(tree, "webrole/web/node_modules")); err != nil {
+		t.Fatal(err)
+	}
 	run(t, tree, "git", "init", "-q")
 	run(t, tree, "git", "add", "-A")
 	run(t, tree, "git", "-c", "user.name=fork", "-c", "user.email=fork@example.com", "commit", "-q", "-m", "A copy")

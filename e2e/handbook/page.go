@@ -55,7 +55,7 @@ func Pages(root, folder string) ([]Page, error) {
 
 // Stops are the files of the path at /learn, which quote code as pages do.
 func Stops(root string) ([]string, error) {
-	return filepath.Glob(filepath.Join(root, "webrole", "web", "path", "*.txt"))
+	return filepath.Glob(filepath.Join(root, "webrole", "web", "templates", "path", "*.txt"))
 }
 
 // Path is the page's file, below the root of the repository.

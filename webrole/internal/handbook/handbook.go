@@ -30,7 +30,7 @@ import (
 type Handbook struct {
 	Papers   []Table[Row]     // of docs/papers.md
 	Patterns []Table[Pattern] // of docs/patterns/README.md
-	Path     []Stop           // of webrole/web/path
+	Path     []Stop           // of webrole/web/templates/path
 }
 
 // Table is what stands below a heading of a document.

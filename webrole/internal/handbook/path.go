@@ -24,7 +24,7 @@ type Stop struct {
 
 // readPath reads the stops. A file has facts as JSON, and then sections of Markdown.
 func (h *Handbook) readPath(files fs.FS) error {
-	names, err := fs.Glob(files, "path/*.txt")
+	names, err := fs.Glob(files, "templates/path/*.txt")
 	for i, name := range names {
 		stop := Stop{Number: strconv.Itoa(i + 1), Sections: map[string]template.HTML{}}
 		if err := h.readStop(&stop, files, name); err != nil {

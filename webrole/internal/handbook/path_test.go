@@ -72,7 +72,7 @@ func TestPathHasSevenStops(t *testing.T) {
 func TestMistakesInTheStops(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", `{"title": 1}`, `{"answers": "none"}`} {
-		if _, err := Read(docs.Files, fstest.MapFS{"path/1-one.txt": {Data: []byte(text)}}); err == nil {
+		if _, err := Read(docs.Files, fstest.MapFS{"templates/path/1-one.txt": {Data: []byte(text)}}); err == nil {
 			t.Errorf("%q is read", text)
 		}
 	}

@@ -78,7 +78,7 @@ func (p *Pages) parse(name string) (*template.Template, error) {
 	for _, f := range p.features {
 		maps.Copy(functions, f.Functions)
 	}
-	t, err := template.New(name).Funcs(functions).ParseFS(p.files, "templates/layout.html", "templates/lab.html", "templates/racefields.html", "templates/"+name+".html")
+	t, err := template.New(name).Funcs(functions).ParseFS(p.files, "templates/layout.html", "templates/parts/*.html", "templates/"+name+".html")
 	if err != nil {
 		return nil, fmt.Errorf("read page %s: %w", name, err)
 	}
@@ -109,7 +109,6 @@ func (p *Pages) Register(r gin.IRouter) {
 	show("/", "home", searches)
 	show("/mine", "mine", nothing)
 	show("/upload", "upload", nothing)
-	show("/race", "race", nothing)
 	show("/watch/:id", "watch", checkID)
 	show("/embed/:id", "embed", checkID, framed)
 	static := gin.WrapH(gzhttp.GzipHandler(http.HandlerFunc(p.static)))

@@ -4,22 +4,11 @@ import type { components } from './api-types';
 export type Schemas = components['schemas'];
 export type Video = Schemas['Video'];
 export type Step = Schemas['Step'];
-export type Captions = Schemas['Captions'];
-export type Facets = Schemas['Facets'];
 export type Upload = Schemas['Upload'];
-export type Poison = Schemas['Poison'];
-export type Clip = Schemas['Clip'];
-export type Registration = Schemas['Registration'];
-export type RegistrationPage = Schemas['RegistrationList'];
-export type ImportReport = Schemas['ImportReport'];
-export type BoardEvent = Schemas['BoardEvent'];
-export type BoardQueue = Schemas['BoardQueue'];
-export type BoardLane = Schemas['BoardLane'];
-export type BoardTask = Schemas['BoardTask'];
-export type BoardWorker = Schemas['BoardWorker'];
-export type BoardSample = Schemas['BoardSample'];
-export type BoardScale = Schemas['BoardScale'];
-export type VideoPage = Schemas['VideoList'] & Partial<Schemas['SearchResult']>;
+// What a search adds to a page of videos, of which the API knows only with that feature.
+export type VideoPage = Schemas['VideoList'] & { didYouMean?: Record<string, string>; entitiesRead?: number; requests?: number };
+export interface Facets { tags: Facet[]; channels: Facet[]; actors: Facet[]; hitsCounted: number; complete: boolean }
+interface Facet { value: string; count: number }
 export interface List<T> { items: T[]; nextPageToken?: string }
 
 export class Problem extends Error {

@@ -1,6 +1,8 @@
 // The captions of a video on its page: a list of languages, and a form that adds one.
-import { $, type Captions, type List, Problem, call, during, field, message, onSubmit, say, sleep } from './api';
+import { $, type List, Problem, call, during, field, message, onSubmit, say, sleep, type Schemas } from './api';
 import { draw, html, onPress } from './html';
+
+type Captions = Schemas['Captions'];
 
 // chooser is a list of what the player can show: its own menu is hard to reach without a
 // pointer, and differs from browser to browser. It is called with the languages there are.

@@ -1,6 +1,8 @@
 // Makes a clip of what is shown: a file of its own, with a link that one can pass on.
-import { $, type Clip, call, onSubmit, sleep } from './api';
+import { $, call, onSubmit, sleep, type Schemas } from './api';
 import { draw, html } from './html';
+
+type Clip = Schemas['Clip'];
 
 // makeClip asks for a clip and waits until it is there. It returns the address of its file.
 export async function makeClip(path: string, body: object): Promise<string> {

@@ -3,7 +3,7 @@
 // no edit of the same field is overwritten unseen.
 import { $, Problem, type Video, call, onSubmit } from './api';
 import { suggestAll } from './suggest';
-import { type Race, raceIn, showRace } from './tie';
+import { setUp as setUpRace } from './tie';
 
 const field = (id: string) => $<HTMLInputElement>(`edit-${id}`);
 const lists = ['actors', 'directors', 'tags'] as const;
@@ -18,7 +18,7 @@ export function setUp(read: () => Video, saved: (v: Video) => void) {
   const dialog = $<HTMLDialogElement>('edit');
   let before: Video; // as the form was filled
   let version: Video; // the newest that we know of
-  let raceBefore: Race | null = null; // as the form shows it
+  const raceFields = setUpRace('edit-race-');
 
   suggestAll(field);
   const trouble = (words: string) => { $('edit-trouble').textContent = words; };
@@ -30,8 +30,7 @@ export function setUp(read: () => Video, saved: (v: Video) => void) {
       const value = field(name).value.trim();
       return [name, (lists as readonly string[]).includes(name) ? split(value) : value];
     }));
-    const race = raceIn('edit-race-');
-    if (JSON.stringify(race) !== JSON.stringify(raceBefore)) body.race = race ?? { event: '' };
+    Object.assign(body, raceFields.changed());
     try {
       saved(await call<Video>('PATCH', `/videos/${before.id}`, { body, headers: { 'If-Match': version.etag } }));
       dialog.close();
@@ -48,8 +47,7 @@ export function setUp(read: () => Video, saved: (v: Video) => void) {
   $('edit-open').addEventListener('click', () => {
     before = version = read();
     for (const name of names) field(name).value = text(before, name);
-    showRace('edit-race-', before.race);
-    raceBefore = raceIn('edit-race-');
+    raceFields.show(before);
     trouble('');
     dialog.showModal();
   });

@@ -1,5 +1,5 @@
 // MD5 sums of blocks, made by a worker.
-import type { Answer, Question } from './md5-worker';
+import type { Answer, Question } from './entry/md5-worker';
 
 const waiting = new Map<number, { done: (answer: Answer) => void; failed: (err: Error) => void }>();
 let worker: Worker | null = null;

@@ -1,6 +1,6 @@
 // The bar below the player: which parts of the video are made, who makes the others,
 // and what there is to see where the pointer is. It seeks, by pointer and by keyboard.
-import { $, type Step, duration, message } from './api';
+import { $, type Step, duration, message, say } from './api';
 import { draw, html } from './html';
 import type { Player } from './player';
 import { paint, tileAt } from './storyboard';
@@ -16,9 +16,10 @@ export class Scrub {
 
   private readonly preview = $('preview');
   private readonly picture = $('preview-picture');
-  // The bar is an element with role slider; where the playlist does not reach, goTo is
-  // asked to go.
-  constructor(private readonly bar: HTMLElement, private readonly playing: Player, private readonly goTo: (second: number) => void) {
+  goTo = (_: number) => say('This part is not made yet.'); // is asked where the playlist does not reach
+
+  // The bar is an element with role slider.
+  constructor(private readonly bar: HTMLElement, private readonly playing: Player) {
     const player = playing.element;
     bar.addEventListener('pointermove', (event) => { this.show(this.at(event)).catch((err) => console.info('storyboard', message(err))); });
     bar.addEventListener('pointerleave', () => { this.preview.hidden = true; });

@@ -1,7 +1,8 @@
 // Goes to a second of a video that is being made, also when that part is not made yet:
 // the server has it made before the others, and it plays as soon as it is there.
-import { $, call, duration, message, poll, type Schemas } from './api';
+import { $, call, duration, message, poll, say, type Schemas } from './api';
 import type { Player } from './player';
+import type { Scrub } from './scrub';
 
 type Seek = Schemas['Seek'];
 
@@ -9,8 +10,9 @@ type Seek = Schemas['Seek'];
 // seconds: about what a chunk takes.
 const ahead = 30;
 
-// setUp returns how to go to a second. mark is told which one is waited for, or null.
-export function setUp(id: string, player: Player, mark: (second: number | null) => void) {
+// setUp makes the bar go where nothing is made yet. What it returns is to be called when the bar
+// was updated: it says how far the wanted part is, and improves what plays.
+export function setUp(id: string, player: Player, scrub: Scrub) {
   const note = $('seeking');
   let wanted: number | null = null;
   let how = ''; // what the page says of the wanted part
@@ -22,7 +24,7 @@ export function setUp(id: string, player: Player, mark: (second: number | null) 
 
   function want(second: number | null) {
     wanted = second;
-    mark(second);
+    scrub.mark(second);
     if (second === null) note.hidden = true;
   }
   $('seeking-stay').addEventListener('click', () => {
@@ -80,13 +82,10 @@ export function setUp(id: string, player: Player, mark: (second: number | null) 
     if (wanted !== null) await to(wanted);
   });
 
-  return {
-    to,
-    // again says how far the wanted part is, and improves what plays.
-    async again(stateOf: (second: number) => string) {
-      if (wanted === null) return preview ? improve() : undefined;
-      how = stateOf(wanted);
-      tell();
-    },
+  scrub.goTo = (second) => { to(second).catch((err) => say(message(err))); };
+  return async () => {
+    if (wanted === null) return preview ? improve() : undefined;
+    how = scrub.words(wanted);
+    tell();
   };
 }

@@ -18,8 +18,11 @@ var (
 	anchor     = regexp.MustCompile(`id="([^"]+)"`)
 )
 
-// board is what our pages lead to, too.
-var board = web.Feature{Pages: func(r web.Pages) { r.Show("/board", "board", web.Nothing) }}
+// others are what our pages lead to, too.
+var others = web.Feature{Pages: func(r web.Pages) {
+	r.Show("/board", "board", web.Nothing)
+	r.Show("/race", "race", web.Nothing)
+}}
 
 // Every link of the map and of the patterns' pages leads to a page or a file that is
 // there, and to a place on it where it names one. Nothing is styled or scripted in the
@@ -27,7 +30,7 @@ var board = web.Feature{Pages: func(r web.Pages) { r.Show("/board", "board", web
 func TestPagesOfPatternsHangTogether(t *testing.T) {
 	t.Parallel()
 	gin.SetMode(gin.TestMode)
-	pages, err := page.New(page.Options{}, []web.Feature{New("", nil), board})
+	pages, err := page.New(page.Options{}, []web.Feature{New("", nil), others})
 	if err != nil {
 		t.Fatal(err)
 	}

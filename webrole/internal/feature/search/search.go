@@ -25,6 +25,7 @@ type server struct {
 func New(account *azstore.Account, core *httpapi.Server) web.Feature {
 	f := feature(&server{core, searchindex.New(account)})
 	f.Tables = searchindex.Tables
+	f.Shows = map[string]any{"Searches": true}
 	f.Problems = []problem.Answer{problem.When(searchindex.ErrQueryTooLong, problem.InvalidParameter, fmt.Sprintf("A search may have at most %d words.", searchindex.MaxWords))}
 	return f
 }

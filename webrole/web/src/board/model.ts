@@ -1,6 +1,15 @@
 // What the board knows, and where each message is. It is told by events, and says in
 // words what happened. Nothing here touches the page.
-import type { BoardEvent, BoardQueue, BoardSample, BoardScale, BoardTask, BoardWorker, Poison } from '../api';
+import type { Schemas } from '../api';
+
+export type Poison = Schemas['Poison'];
+export type BoardEvent = Schemas['BoardEvent'];
+export type BoardQueue = Schemas['BoardQueue'];
+export type BoardLane = Schemas['BoardLane'];
+export type BoardTask = Schemas['BoardTask'];
+export type BoardWorker = Schemas['BoardWorker'];
+type BoardSample = Schemas['BoardSample'];
+type BoardScale = Schemas['BoardScale'];
 
 export type Place =
   | { kind: 'lane'; lane: string } // visible

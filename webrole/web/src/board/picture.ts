@@ -1,8 +1,8 @@
 // The living picture: tokens in lanes and slots. A token belongs to one message for as
 // long as that is on the board, so that a move is a move and focus stays.
-import { $, type BoardLane, type BoardQueue, type BoardWorker, type Poison, seconds } from '../api';
+import { $, seconds } from '../api';
 import { type Html, add, drawAll, html } from '../html';
-import { type Model, type Token, hue, placeKey, short } from './model';
+import { type BoardLane, type BoardQueue, type BoardWorker, type Model, type Poison, type Token, hue, placeKey, short } from './model';
 import { plot } from './plot';
 import { where } from './words';
 

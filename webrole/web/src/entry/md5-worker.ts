@@ -1,5 +1,5 @@
 // Computes MD5 sums beside the page, which would stand still for the time of a block.
-import { md5 } from '../static/vendor/md5.min.js';
+import { md5 } from '../../static/vendor/md5.min.js';
 
 export interface Question { number: number; data: ArrayBuffer }
 export interface Answer { number: number; data: ArrayBuffer; sum: string }

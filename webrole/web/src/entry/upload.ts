@@ -1,20 +1,22 @@
 // The page that sends files: a row for each, from its choice to the link that plays it.
-import { $, type Video, bytes, call, field, message, onSubmit, poll, say, seconds, settled, stateText } from './api';
-import { type Part, add as addTo, draw, html, onPress } from './html';
-import { unfinished } from './memory';
-import { suggestAll } from './suggest';
-import { raceIn } from './tie';
-import { Cancelled, type Metadata, Transfer, fingerprint } from './transfer';
+import { $, type Video, bytes, call, field, message, onSubmit, poll, say, seconds, settled, stateText } from '../api';
+import { type Part, add as addTo, draw, html, onPress } from '../html';
+import { unfinished } from '../memory';
+import { suggestAll } from '../suggest';
+import { setUp as setUpRace } from '../tie';
+import { Cancelled, type Metadata, Transfer, fingerprint } from '../transfer';
 
 const names = (id: string) => field(id).value.split(',').map((s) => s.trim()).filter(Boolean);
 
 suggestAll(field);
+const raceFields = setUpRace('race-');
 
 function metadata(title: string): Metadata {
   return {
     title, description: field('description').value, channel: field('channel').value.trim(),
     actors: names('actors'), directors: names('directors'), tags: names('tags'),
-    visibility: field('visibility').value as Metadata['visibility'], priority: field('priority').value as Metadata['priority'], race: raceIn('race-') ?? undefined,
+    visibility: field('visibility').value as Metadata['visibility'], priority: field('priority').value as Metadata['priority'],
+    race: raceFields.read() ?? undefined,
   };
 }
 

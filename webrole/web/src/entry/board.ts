@@ -1,10 +1,10 @@
-import { $, type BoardEvent, Problem, type VideoPage, call, during, message, say } from './api';
-import { Facts } from './board/facts';
-import { Model, hue, short } from './board/model';
-import { Picture, tokenOf } from './board/picture';
-import { drawTables } from './board/tables';
-import { Words } from './board/words';
-import { draw, html, onPress, rove } from './html';
+import { $, Problem, type VideoPage, call, during, message, say } from '../api';
+import { Facts } from '../board/facts';
+import { type BoardEvent, Model, hue, short } from '../board/model';
+import { Picture, tokenOf } from '../board/picture';
+import { drawTables } from '../board/tables';
+import { Words } from '../board/words';
+import { draw, html, onPress, rove } from '../html';
 
 const model = new Model();
 const words = new Words($('log'), $('voice'));

@@ -2,8 +2,8 @@
 // (docs/lab.md). The section is in the page where there is a lab, and shows itself
 // when that answers. Results are said in words; nothing asks for confirmation,
 // because everything heals.
-import { $, Problem, call, message, poll, say, type Schemas } from './api';
-import { type Html, drawAll, html, onPress } from './html';
+import { $, Problem, call, message, poll, say, type Schemas } from '../api';
+import { type Html, drawAll, html, onPress } from '../html';
 
 type Lab = Schemas['Lab'];
 type LabWorker = Schemas['LabWorker'];

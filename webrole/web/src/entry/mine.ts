@@ -1,7 +1,7 @@
 // One's own videos, whatever their state and visibility, newest first.
-import { $, Problem, type Video, bytes, call, duration, during, message, plural, poll, say, settled, stateText } from './api';
-import { readPages, setUpThumbs, thumb } from './cards';
-import { draw, html, onPress } from './html';
+import { $, Problem, type Video, bytes, call, duration, during, message, plural, poll, say, settled, stateText } from '../api';
+import { readPages, setUpThumbs, thumb } from '../cards';
+import { draw, html, onPress } from '../html';
 
 const seen = { public: 'Public', unlisted: 'Anyone with the link', private: 'Private' };
 let pages = 1;

@@ -1,6 +1,6 @@
 // The list of scenes: those that were played here to their end are marked.
-import { add, html } from './html';
-import { played } from './played';
+import { add, html } from '../html';
+import { played } from '../played';
 
 for (const item of document.querySelectorAll<HTMLElement>('[data-scene]')) {
   const heading = item.querySelector('h3');

@@ -1,8 +1,11 @@
 // The page of a race: a start list goes in, a bib or an age group leads to the moment
 // in the video, and from there to a clip that one can keep or pass on.
-import { $, type ImportReport, copy, plural, type List, Problem, type Registration, type RegistrationPage, call, duration, during, field, message, onSubmit, say } from './api';
-import { makeClip } from './clip';
-import { draw, html, onPress, row } from './html';
+import { $, plural, type List, Problem, call, duration, during, field, message, onSubmit, say, type Schemas } from '../api';
+import { setUp as setUpClips } from '../finishclip';
+import { type Html, draw, html, row } from '../html';
+
+type Registration = Schemas['Registration'];
+type ImportReport = Schemas['ImportReport'];
 
 const names = ['event', 'distance', 'bib', 'from', 'to'] as const;
 const pageSize = '50';
@@ -12,7 +15,11 @@ const eventPath = () => `/events/${encodeURIComponent(`${field('event').value.tr
 
 let next = '';
 let runners: Registration[] = [];
-const clips = new Map<number, string>(); // the addresses of clips by bib; empty while one is being made
+
+// What the row of a runner who is seen in a video has beside the moments.
+const beside: ((runner: Registration) => Html)[] = [];
+const clips = setUpClips(eventPath, () => show());
+beside.push(clips.offer);
 
 async function find(more: boolean) {
   const params = new URLSearchParams({ limit: pageSize });
@@ -26,7 +33,7 @@ async function find(more: boolean) {
     params.set('ageTo', to || '150');
   }
   if (more && next) params.set('pageToken', next);
-  const page = await call<RegistrationPage>('GET', `${eventPath()}?${params}`);
+  const page = await call<Schemas['RegistrationList']>('GET', `${eventPath()}?${params}`);
   next = page.nextPageToken ?? '';
   $('more').hidden = !next;
   $('found').hidden = !more && page.items.length === 0;
@@ -42,45 +49,8 @@ const show = () => draw($('runners'), html`${runners.map((runner) => row(runner.
 
 function inVideo(runner: Registration) {
   if (!runner.moments.length) return html`<ul class="plain"></ul><span class="soft">${runner.finishedAt ? 'No film that is tied to this race shows it.' : 'The list has no time of the finish.'}</span>`;
-  return html`<ul class="plain">${runner.moments.map((m) => html`<li><a href="${m.watch}">${m.title} at ${duration(m.atSeconds)}</a></li>`)}</ul><span class="clip">${clip(runner)}</span>`;
+  return html`<ul class="plain">${runner.moments.map((m) => html`<li><a href="${m.watch}">${m.title} at ${duration(m.atSeconds)}</a></li>`)}</ul>${beside.map((part) => part(runner))}`;
 }
-
-// clip is the button that makes the clip of a finish, and then its links. What is read
-// aloud begins with what is seen, because that is what people say who speak to a page.
-function clip({ bib, name }: Registration) {
-  const media = clips.get(bib);
-  const label = (text: string) => html`aria-label="${text}: finish of ${name}"`;
-  if (media) {
-    return html`<a class="button" href="${media}" ${label('Watch the clip')}>Watch the clip</a> <a class="button" href="${media}" download="finish-${bib}.mp4" ${label('Download')}>Download</a>
-      <button type="button" data-press="copy" data-of="${media}" ${label('Copy link')}>Copy link</button>`;
-  }
-  const text = media === '' ? 'Making it…' : 'Make the clip';
-  return html`<button type="button" data-press="clip" data-of="${bib}" ${label(text)} ${media === '' && 'disabled'}>${text}</button>`;
-}
-
-async function make(bib: number) {
-  clips.set(bib, '');
-  show();
-  try {
-    const media = await makeClip(`${eventPath()}/${bib}/clips`, {});
-    const runner = runners.find((r) => r.bib === bib);
-    if (!runner) return;
-    clips.set(bib, media);
-    show();
-    const link = document.getElementById(`runner-${bib}`)?.querySelector<HTMLElement>('.clip a');
-    if (document.activeElement === document.body) link?.focus(); // the button was disabled, and lost it
-    say(`The clip of ${runner.name} is there.`);
-  } catch (err) {
-    say(message(err));
-    clips.delete(bib);
-    show();
-  }
-}
-
-onPress({
-  clip: (bib) => make(Number(bib)),
-  copy: (media) => copy(new URL(media, location.href).href, say, 'The link is copied.'),
-});
 
 // readAs says that the encoding of a list was a guess: whether it was right shows in the names.
 const readAs = (charset: string) => (charset === 'utf-8' ? '' : ` The list was read as ${charset}. If names look wrong, save it as UTF-8 and import it under another event: in this one the bibs are taken.`);

@@ -1,6 +1,6 @@
 // The page for frames of other sites: the picture, and nothing else.
-import { $, Problem, type Video, call, poll, settled } from './api';
-import { Player } from './player';
+import { $, Problem, type Video, call, poll, settled } from '../api';
+import { Player } from '../player';
 
 const id = $('video').dataset.id ?? '';
 const tell = (text: string) => { $('waiting').textContent = text; };

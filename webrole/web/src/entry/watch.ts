@@ -1,14 +1,15 @@
-import { $, type List, Problem, type Step, type Video, call, copy, duration, during, field, message, plural, poll, say, settled, stateText } from './api';
-import { setUp as setUpCaptions } from './captions';
-import { setUp as setUpClip } from './clip';
-import { setUp as setUpEdit } from './edit';
-import { type Part, draw, html, onPress } from './html';
-import { setUp as setUpJourney } from './journey';
-import { setUp as setUpKeys } from './keys';
-import { Player } from './player';
-import { setUp as setUpRemove } from './remove';
-import { Scrub } from './scrub';
-import { setUp as setUpSeek } from './seek';
+import { $, type List, Problem, type Step, type Video, call, copy, duration, during, field, poll, say, settled, stateText } from '../api';
+import { setUp as setUpCaptions } from '../captions';
+import { setUp as setUpClip } from '../clip';
+import { setUp as setUpEdit } from '../edit';
+import { type Part, draw, html, onPress } from '../html';
+import { setUp as setUpJourney } from '../journey';
+import { setUp as setUpKeys } from '../keys';
+import { Player } from '../player';
+import { setUp as setUpRemove } from '../remove';
+import { Scrub } from '../scrub';
+import { setUp as setUpSeek } from '../seek';
+import { setUp as setUpViews } from '../views';
 
 const id = $('video').dataset.id ?? '';
 const player = new Player($<HTMLVideoElement>('player'), say, (list) => {
@@ -17,8 +18,8 @@ const player = new Player($<HTMLVideoElement>('player'), say, (list) => {
   choice.disabled = false;
   choice.onchange = () => player.choose(Number(choice.value));
 });
-const scrub = new Scrub($('scrub'), player, (second) => { seek.to(second).catch((err) => say(message(err))); });
-const seek = setUpSeek(id, player, (second) => scrub.mark(second));
+const scrub = new Scrub($('scrub'), player);
+const seekAgain = setUpSeek(id, player, scrub);
 let video: Video | undefined;
 let broken = false; // a step has failed, alone if the video is ready
 
@@ -93,24 +94,17 @@ function waiting({ state, links }: Video) {
   return state === 'failed' ? html`There is nothing to watch.` : html`It can be watched as soon as its first seconds are processed.`;
 }
 
-async function views() {
-  const { total } = await call<{ total: number }>('GET', `/videos/${id}/views`);
-  $('views').textContent = plural(total, 'view');
-  $('views').hidden = total === 0;
-}
-
-player.element.addEventListener('playing', () => { views().catch((err) => console.info('views', message(err))); }, { once: true });
-
 async function steps(v: Video) {
   const { items } = await call<List<Step>>('GET', `/videos/${id}/steps`);
   broken = items.some((s) => s.state === 'failed');
   offer(v);
   scrub.update(items, v.durationSeconds);
-  await seek.again((second) => scrub.words(second));
+  await seekAgain();
 }
 
 setUpCaptions(id, player.element, () => player.reload());
 setUpKeys(player, scrub);
+setUpViews(id, player.element);
 const journey = setUpJourney(id, () => video);
 
 let still = 0;

@@ -1,6 +1,6 @@
-import { $, type Facets, type Video, type VideoPage, call, duration, message, onSubmit, plural, poll, say, stateText } from './api';
-import { readPages, setUpThumbs, thumb } from './cards';
-import { type Part, draw, html, onPress } from './html';
+import { $, type Facets, type Video, type VideoPage, call, duration, message, onSubmit, plural, poll, say, stateText } from '../api';
+import { readPages, setUpThumbs, thumb } from '../cards';
+import { type Part, draw, html, onPress } from '../html';
 
 const filters = ['tag', 'channel', 'actor']; // what a search is narrowed down by
 let query = words(new URLSearchParams(location.search));
@@ -98,7 +98,7 @@ function showFilters(others = html`<button type="button" data-press="narrow">Nar
     const value = params.get(name);
     return value ? chip(name, '', `${name}: ${value} ×`, html`aria-label="Without ${name} ${value}"`) : '';
   })}${others}`);
-  $('facets').hidden = !query;
+  $('facets').hidden = !query || $('search').hidden; // no search, no facets
   $('introduction').hidden = query !== null;
   $('order').hidden = !ofChannel(query);
   order.value = params.get('sort') ?? '';

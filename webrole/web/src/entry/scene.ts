@@ -1,10 +1,10 @@
 // A scene at /learn/{scene}. It plays at its own speed in the process that keeps the stack,
 // because leases run on while the user reads. This page asks for what is told and shows
 // that at the reader's pace, as sentences and as a sequence diagram.
-import { $, call, message, Problem, say, sleep, type Schemas } from './api';
-import { type Html, add, draw, html } from './html';
-import { remember } from './played';
-import { sequence } from './sequence';
+import { $, call, message, Problem, say, sleep, type Schemas } from '../api';
+import { type Html, add, draw, html } from '../html';
+import { remember } from '../played';
+import { sequence } from '../sequence';
 
 type Event = Schemas['LabSceneEvent'];
 type Run = Schemas['LabSceneRun'];
