@@ -23,6 +23,7 @@ func TestFeaturesComeOff(t *testing.T) {
 	packages := packagesOf(t, tree)
 	for _, names := range append(each(fork.Features()), fork.Features()) {
 		t.Run(strings.Join(names, " "), func(t *testing.T) {
+			defer run(t, tree, "git", "clean", "-fdq")
 			defer run(t, tree, "git", "checkout", "-q", "--", ".")
 			lines, err := fork.Remove(tree, names...)
 			if err != nil {

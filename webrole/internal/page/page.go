@@ -78,7 +78,8 @@ func (p *Pages) parse(name string) (*template.Template, error) {
 	for _, f := range p.features {
 		maps.Copy(functions, f.Functions)
 	}
-	t, err := template.New(name).Funcs(functions).ParseFS(p.files, "templates/layout.html", "templates/parts/*.html", "templates/"+name+".html")
+	parts, _ := fs.Glob(p.files, "templates/parts/*.html") // of features, of which there may be none
+	t, err := template.New(name).Funcs(functions).ParseFS(p.files, append(parts, "templates/layout.html", "templates/"+name+".html")...)
 	if err != nil {
 		return nil, fmt.Errorf("read page %s: %w", name, err)
 	}
