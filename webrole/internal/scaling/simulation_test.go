@@ -12,8 +12,8 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
-// A day of uploads in virtual time, 10,000 an hour on average: few at night, many in the
-// evening, and at three in the afternoon 2,000 within five minutes. Time moves in
+// A day of uploads in virtual time, 10,000 an hour on average: few at night, most at
+// two in the afternoon, and at three 2,000 more within five minutes. Time moves in
 // seconds. Each video is a minute long.
 const (
 	day       = 24 * 3600 // seconds
