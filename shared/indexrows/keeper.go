@@ -29,11 +29,8 @@ const (
 	// the write window, and as much again because clocks differ.
 	Expiry = 2 * writeWindow
 
-	// How long Sync tries before it says ErrBusy or ErrContended.
-	busyPatience      = 1500 * time.Millisecond
-	contendedPatience = 30 * time.Second
-
-	parallel = 8 // partitions written at the same time
+	maxRounds = 10 // of a Sync, before it says ErrContended
+	parallel  = 8  // partitions written at the same time
 )
 
 // ErrBusy says that the wanted rows are written, but another run has not ended
@@ -94,24 +91,16 @@ func New(a *azstore.Account, home, rowKey string, rowsOf func(video.Video) []Row
 // when the video must have no rows and another run may still write some. ErrContended.
 func (k *Keeper) Sync(ctx context.Context, id engine.ID, current Current) error {
 	runID := strconv.FormatUint(rand.Uint64(), 36)
-	var own []Key // what earlier rounds of this call may have written
-	started, longest := time.Now(), 10*time.Millisecond
-	for round := 0; ; round++ {
-		began := time.Now()
-		done, mayHaveWritten, err := k.round(ctx, id, current, runID, own)
-		switch {
-		case errors.Is(err, ErrBusy) && time.Since(started) < busyPatience:
-		case done || err != nil:
+	for round := range maxRounds {
+		if done, err := k.round(ctx, id, current, runID); done || err != nil {
 			return err
-		case time.Since(started) > contendedPatience:
-			return ErrContended
 		}
-		own = append(own, mayHaveWritten...)
-		longest = max(longest, time.Since(began))
-		if err := pause(ctx, round, longest); err != nil {
-			return err
+		// Two runs disturb each other until one pauses for as long as a round of the other takes.
+		if err := azstore.Sleep(ctx, rand.N(100*time.Millisecond<<min(round, 6))); err != nil {
+			return fmt.Errorf("waiting for another indexing run: %w", err)
 		}
 	}
+	return ErrContended
 }
 
 // Remove is Sync of a video that does not exist.
@@ -120,45 +109,38 @@ func (k *Keeper) Remove(ctx context.Context, id engine.ID) error {
 }
 
 // round is one pass through the four steps of docs/patterns/index-table-search.md. Unless it is done,
-// another run changed the back-reference, and the rows of wrote may have been written.
-// ErrBusy means that only other runs are waited for.
-func (k *Keeper) round(ctx context.Context, id engine.ID, current Current, runID string, own []Key) (done bool, wrote []Key, err error) {
+// another run changed the back-reference.
+func (k *Keeper) round(ctx context.Context, id engine.ID, current Current, runID string) (done bool, err error) {
 	ref, err := k.load(ctx, id)
 	if err != nil {
-		return false, nil, err
+		return false, err
 	}
 	v, there, err := current(ctx)
 	if err != nil {
-		return false, nil, err
+		return false, err
 	}
 	var rows []Row
 	if there {
 		rows = k.rowsOf(v)
 	}
-	if len(rows) == 0 && len(own) == 0 && ref.etag == "" {
-		return true, nil, nil
+	if len(rows) == 0 && ref.etag == "" {
+		return true, nil
 	}
 
 	// snippet: note-then-truth
-	// 1. The note.
+	// 1. The note, beside those of earlier rounds.
 	window, cancel := context.WithTimeout(ctx, writeWindow)
 	defer cancel()
-	wanted, before := keysOf(rows), ref.keys(own)
-	unsure := len(own) > 0 || len(ref.Runs) > 0
-	others := slices.DeleteFunc(ref.Runs, func(r run) bool { return r.ID == runID })
-	note := run{ID: runID, At: k.Now().UTC(), Rows: distinct(slices.Concat(own, wanted))}
-	ref.Runs = slices.Concat(others, []run{note})
+	wanted, before, unsure := keysOf(rows), ref.keys(), len(ref.Runs) > 0
+	ref.Runs = append(ref.Runs, run{ID: runID, At: k.Now().UTC(), Rows: wanted})
 	if err := k.save(ctx, id, &ref); err != nil {
-		if tablestore.Overtaken(err) {
-			return false, nil, nil
-		}
-		return false, nil, err
+		return false, unlessOvertaken(err)
 	}
 
 	// 2. The truth, after the note.
 	again, still, err := current(ctx)
 	if err != nil || still != there || !reflect.DeepEqual(again, v) {
-		return false, nil, err
+		return false, err
 	}
 	// end snippet
 
@@ -168,13 +150,29 @@ func (k *Keeper) round(ctx context.Context, id engine.ID, current Current, runID
 		err = k.Applied(ctx, changed(before, wanted, unsure), unsure)
 	}
 	if err != nil {
-		return false, nil, err
+		return false, err
 	}
 
-	// 4. The note is replaced.
+	// 4. The notes are replaced: own ones, and those of dead runs.
 	ref.Rows = wanted
-	ref.Runs = slices.DeleteFunc(others, func(r run) bool { return k.Now().Sub(r.At) > Expiry })
-	return k.report(ctx, id, ref, wanted)
+	ref.Runs = slices.DeleteFunc(ref.Runs, func(r run) bool { return r.ID == runID || k.Now().Sub(r.At) > Expiry })
+	if len(wanted) == 0 && len(ref.Runs) == 0 {
+		err = k.tables[k.home].Delete(ctx, partitionOf(id), k.rowKey, ref.etag)
+	} else {
+		err = k.save(ctx, id, &ref)
+	}
+	if err == nil && len(wanted) == 0 && len(ref.Runs) > 0 {
+		return false, fmt.Errorf("removing rows: %w", ErrBusy)
+	}
+	return err == nil, unlessOvertaken(err)
+}
+
+// unlessOvertaken is err, but nil if another run wrote first.
+func unlessOvertaken(err error) error {
+	if tablestore.Overtaken(err) {
+		return nil
+	}
+	return err
 }
 
 // changed lists the rows that are in one of before and wanted; when that is unsure, all.
@@ -187,53 +185,31 @@ func changed(before, wanted []Key, unsure bool) []Key {
 	return slices.Collect(maps.Keys(times))
 }
 
-// report saves what is written now. The results are those of round.
-func (k *Keeper) report(ctx context.Context, id engine.ID, ref reference, wanted []Key) (done bool, wrote []Key, err error) {
-	if len(wanted) == 0 && len(ref.Runs) == 0 {
-		err = k.tables[k.home].Delete(ctx, partitionOf(id), k.rowKey, ref.etag)
-	} else {
-		err = k.save(ctx, id, &ref)
-	}
-	switch {
-	case tablestore.Overtaken(err):
-		return false, wanted, nil
-	case err != nil:
-		return false, nil, err
-	case len(wanted) == 0 && len(ref.Runs) > 0:
-		return false, nil, fmt.Errorf("removing rows: %w", ErrBusy)
-	}
-	return true, nil, nil
-}
-
 // apply writes rows, then removes those of old that are not among them. What lies in
 // one partition is one transaction, up to 100 rows.
 func (k *Keeper) apply(ctx context.Context, rows []Row, old []Key) error {
 	type place struct{ table, partition string }
-	writes, removals := map[place][]tablestore.Op{}, map[place][]tablestore.Op{}
-	wanted := make(map[Key]bool, len(rows))
+	all := map[place][]tablestore.Op{}
+	wanted := map[Key]bool{}
 	for i, key := range keysOf(rows) {
 		p := place{key.Table, key.PartitionKey}
-		writes[p] = append(writes[p], tablestore.Op{Kind: tablestore.OpUpsert, Entity: rows[i].Entity})
+		all[p] = append(all[p], tablestore.Op{Kind: tablestore.OpUpsert, Entity: rows[i].Entity})
 		wanted[key] = true
 	}
 	for _, key := range old {
-		if wanted[key] {
-			continue
+		if !wanted[key] {
+			p := place{key.Table, key.PartitionKey}
+			row := tablestore.Entity{PartitionKey: key.PartitionKey, RowKey: key.RowKey}
+			all[p] = append(all[p], tablestore.Op{Kind: tablestore.OpDelete, Entity: row})
 		}
-		p, phase := place{key.Table, key.PartitionKey}, removals
-		if writes[p] != nil {
-			phase = writes
-		}
-		phase[p] = append(phase[p], tablestore.Op{
-			Kind:   tablestore.OpDelete,
-			Entity: tablestore.Entity{PartitionKey: key.PartitionKey, RowKey: key.RowKey},
-		})
 	}
-	for _, phase := range []map[place][]tablestore.Op{writes, removals} {
-		group, phaseCtx := errgroup.WithContext(ctx)
+	for _, first := range []tablestore.OpKind{tablestore.OpUpsert, tablestore.OpDelete} {
+		group, groupCtx := errgroup.WithContext(ctx)
 		group.SetLimit(parallel)
-		for p, ops := range phase {
-			group.Go(func() error { return k.tables[p.table].SubmitAll(phaseCtx, ops) })
+		for p, ops := range all {
+			if ops[0].Kind == first {
+				group.Go(func() error { return k.tables[p.table].SubmitAll(groupCtx, ops) })
+			}
 		}
 		if err := group.Wait(); err != nil {
 			return err
@@ -266,16 +242,6 @@ func (k *Keeper) Load(ctx context.Context, videos []video.Video) error {
 	return k.Applied(ctx, added, false)
 }
 
-// pause waits before another round. Two runs disturb each other until one of them pauses
-// for as long as a round of the other takes: the pause is random, and its bound grows from
-// the longest round that this run has seen.
-func pause(ctx context.Context, round int, longest time.Duration) error {
-	if err := azstore.Sleep(ctx, rand.N(min(longest<<min(round, 4), 5*time.Second))); err != nil {
-		return fmt.Errorf("waiting for another indexing run: %w", err)
-	}
-	return nil
-}
-
 // Key names a derived row.
 type Key struct {
 	Table        string // base name
@@ -300,19 +266,13 @@ type run struct {
 	Rows []Key     `json:"rows"`
 }
 
-// keys lists the rows that any run has written or may have written, and those of own.
-func (r reference) keys(own []Key) []Key {
-	list := slices.Concat(r.Rows, own)
-	for _, run := range r.Runs {
-		list = append(list, run.Rows...)
-	}
-	return distinct(list)
-}
-
-func distinct(list []Key) []Key {
+// keys lists the rows that any run has written or may have written.
+func (r reference) keys() []Key {
 	set := map[Key]bool{}
-	for _, key := range list {
-		set[key] = true
+	for _, run := range slices.Concat(r.Runs, []run{{Rows: r.Rows}}) {
+		for _, key := range run.Rows {
+			set[key] = true
+		}
 	}
 	return slices.Collect(maps.Keys(set))
 }
@@ -329,22 +289,18 @@ func (k *Keeper) load(ctx context.Context, id engine.ID) (reference, error) {
 		return reference{}, tablestore.IgnoreNotFound(err)
 	}
 	ref := reference{etag: row.ETag}
-	if err := ref.read(row); err != nil {
-		return reference{}, fmt.Errorf("reading back-reference: %w", err)
-	}
-	return ref, nil
-}
-
-func (r *reference) read(row tablestore.Entity) error {
 	var text []byte
 	for i := range len(row.Props) {
 		text = append(text, row.Bytes(pieceName(i))...)
 	}
 	unzipped, err := gzip.NewReader(bytes.NewReader(text))
-	if err != nil {
-		return err
+	if err == nil {
+		err = json.NewDecoder(unzipped).Decode(&ref)
 	}
-	return json.NewDecoder(unzipped).Decode(r)
+	if err != nil {
+		return reference{}, fmt.Errorf("reading back-reference: %w", err)
+	}
+	return ref, nil
 }
 
 // save writes ref under its ETag and sets the new one. It returns
