@@ -24,16 +24,12 @@ const (
 	// maxLists is how many lists are intersected. For further words, the shorter ones,
 	// the terms of each candidate are read.
 	maxLists = 8
-	// maxRequests, maxRead and scanTime bound one scan for hits. A search that reaches
-	// one of them returns the hits so far and a token to continue. A page is one scan, or
-	// two when it is a later page with facets, and the API answers within 10 s. Requests
-	// of a scan follow one another: 400 are done in time when one takes 7 ms, and when
-	// storage is slow the time ends the scan before.
-	maxRequests = 400
-	maxRead     = 5000
-	scanTime    = 3 * time.Second
-	maxAhead    = 500 // rows that one request asks for
-	fewAhead    = 4
+	// scanTime bounds one scan for hits, whose requests follow one another. A search that
+	// reaches it returns the hits so far and a token to continue. A page is one scan, or two
+	// when it is a later page with facets, and the API answers within 10 s.
+	scanTime = 3 * time.Second
+	maxAhead = 500 // rows that one request asks for
+	fewAhead = 4
 )
 
 // Result is a page of hits.
@@ -67,18 +63,6 @@ type Result struct {
 // may leave one out. Errors: tablestore.ErrToken, ErrQueryTooLong.
 func (x *Index) Search(ctx context.Context, q Query, limit int, token string) (Result, error) {
 	ctx, meter := azstore.WithCounter(ctx)
-	result, err := x.search(ctx, q, limit, token)
-	if err != nil {
-		return Result{}, fmt.Errorf("searching: %w", err)
-	}
-	if q.Facets && result.Facets == nil {
-		result.Facets = &Facets{Complete: true}
-	}
-	result.EntitiesRead, result.Requests = meter.Counts().Rows, meter.Requests()
-	return result, nil
-}
-
-func (x *Index) search(ctx context.Context, q Query, limit int, token string) (Result, error) {
 	words, _ := json.Marshal(q)             // texts always encode
 	asked := string(words) + string(q.Sort) // a token is for one list
 	at, err := readCursor(asked, token)
@@ -96,7 +80,7 @@ func (x *Index) search(ctx context.Context, q Query, limit int, token string) (R
 		}
 	}
 	if err != nil {
-		return Result{}, err
+		return Result{}, fmt.Errorf("searching: %w", err)
 	}
 	if len(result.Hits) > 0 || next != nil {
 		result.DidYouMean = at.Corrected
@@ -106,6 +90,7 @@ func (x *Index) search(ctx context.Context, q Query, limit int, token string) (R
 		content, _ := json.Marshal(next)
 		result.Next = tablestore.Token(asked, string(content))
 	}
+	result.EntitiesRead, result.Requests = meter.Counts().Rows, meter.Requests()
 	return result, nil
 }
 
@@ -128,13 +113,9 @@ func readCursor(asked, token string) (cursor, error) {
 	if err != nil || token == "" {
 		return at, err
 	}
-	if err := json.Unmarshal([]byte(content), &at); err != nil || at.From == "" || at.Skip < 0 || at.Skip > MaxRanked {
+	err = json.Unmarshal([]byte(content), &at)
+	if err != nil || !catalog.IsPlace(at.From) || at.Until != "" && !catalog.IsPlace(at.Until) || at.Skip < 0 || at.Skip > MaxRanked {
 		return at, tablestore.ErrToken
-	}
-	for _, place := range []string{at.From, at.Until} {
-		if place != "" && !catalog.IsPlace(place) {
-			return at, tablestore.ErrToken
-		}
 	}
 	return at, nil
 }
@@ -142,7 +123,7 @@ func readCursor(asked, token string) (cursor, error) {
 // page reads the page that begins at a cursor. next is nil at the end.
 func (x *Index) page(ctx context.Context, q Query, limit int, at cursor) (result Result, next *cursor, err error) {
 	p, err := x.plan(ctx, q)
-	if err != nil || len(p.clauses) == 0 {
+	if err != nil {
 		return result, nil, err
 	}
 	first := at.From == ""
@@ -193,13 +174,14 @@ func (h hits) first(n int) hits {
 }
 
 // scan reads hits from a place on, most of them at the most. It stops at at.Until, and at
-// maxRequests, maxRead and scanTime, but not before it got on.
+// the scan's time, but not before it got on.
 func (x *Index) scan(ctx context.Context, p *plan, at cursor, most int) (found hits, _ error) {
-	ctx, meter := azstore.WithCounter(ctx)
+	if len(p.clauses) == 0 {
+		return found, nil
+	}
 	begun := time.Now()
 	candidates := &rowstream.Intersection[document]{Lists: x.lists(p, most), Stop: func(from string) bool {
-		spent := meter.Requests() > maxRequests || meter.Counts().Rows > maxRead || time.Since(begun) > x.scanTime
-		if spent && from != at.From {
+		if time.Since(begun) > x.scanTime && from != at.From {
 			found.rest = from
 		}
 		return found.rest != ""

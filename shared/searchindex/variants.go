@@ -146,8 +146,6 @@ func oneTypo(a, b string) bool {
 	return len(x) <= 1 && len(y) <= 1 && len(x)+len(y) > 0
 }
 
-const maxCorrections = 3
-
 // correct returns the query with the words that no video has as they were typed replaced
 // by terms that differ from them by one typo, or nil when there are no such terms. The
 // rest of the text stays as it was typed. Of a long query the maxLists longest words count.
@@ -157,19 +155,13 @@ func (x *Index) correct(ctx context.Context, q Query) (*Query, error) {
 		return nil, err
 	}
 	c = slices.DeleteFunc(c, func(c clause) bool { return c.phrase })
-	doubtful, replace := 0, map[string]string{} // by field and word
+	replace := map[string]string{} // by field and word
 	for _, clause := range c[:min(len(c), maxLists)] {
 		occurs, err := x.occurs(ctx, clause)
-		if err != nil {
-			return nil, err
+		better := ""
+		if err == nil && !occurs {
+			better, err = x.correction(ctx, clause.field, clause.term)
 		}
-		if occurs {
-			continue
-		}
-		if doubtful++; doubtful > maxCorrections {
-			return nil, nil
-		}
-		better, err := x.correction(ctx, clause.field, clause.term)
 		if err != nil {
 			return nil, err
 		}
