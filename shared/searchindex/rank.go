@@ -27,12 +27,12 @@ var worth = map[field]int{title: 5, actor: 4, director: 4, tag: 3, channel: 2, d
 
 // bestOf returns a page in the order Best. found is what follows the place at.From, up to
 // at.Until.
-func bestOf(q Query, c []clause, found hits, limit int, at cursor) (page []hit, next *cursor) {
+func bestOf(q Query, plan []source, found hits, limit int, at cursor) (page []hit, next *cursor) {
 	window := found.first(MaxRanked)
 	if n := len(window.rows); at.Until == "" && n > 0 { // the first page decides which hits are ranked, for all later pages
 		at.From, at.Until = window.rows[0].Key, cmp.Or(window.rest, rowstream.KeyAfter(window.rows[n-1].Key))
 	}
-	ranked := rank(q, c, window.rows)
+	ranked := rank(q, plan, window.rows)
 	page = ranked[min(at.Skip, len(ranked)):min(at.Skip+limit, len(ranked))]
 	switch {
 	case at.Skip+limit < len(ranked):
@@ -44,11 +44,11 @@ func bestOf(q Query, c []clause, found hits, limit int, at cursor) (page []hit, 
 }
 
 // rank sorts hits by score. Hits of equal score stay in their order, newest first.
-func rank(q Query, c []clause, rows []hit) []hit {
+func rank(q Query, plan []source, rows []hit) []hit {
 	typed := strings.Join(texts(splitWords(q.Q+" "+q.Title)), " ")
 	scores := map[engine.ID]int{}
 	for _, row := range rows {
-		scores[row.Value.ID] = score(typed, c, row.Value.analyse(), row.Value.Language)
+		scores[row.Value.ID] = score(typed, plan, row.Value.analyse(), row.Value.Language)
 	}
 	return slices.SortedStableFunc(slices.Values(rows), func(a, b hit) int {
 		return cmp.Compare(scores[b.Value.ID], scores[a.Value.ID])
@@ -58,7 +58,7 @@ func rank(q Query, c []clause, rows []hit) []hit {
 // score ranks one hit by the texts of its posting, which has no description. The hit
 // has every word of the query, so a word that is in none of the texts must be in the
 // description.
-func score(typed string, c []clause, texts map[field]fieldText, spoken language) int {
+func score(typed string, plan []source, texts map[field]fieldText, spoken language) int {
 	sum := 0
 	words := strings.TrimSuffix(texts[title].words, " "+gap)
 	switch {
@@ -68,14 +68,14 @@ func score(typed string, c []clause, texts map[field]fieldText, spoken language)
 	case strings.Contains(" "+words, " "+typed): // the last word may be a beginning
 		sum += titleHasPhrase
 	}
-	for _, clause := range c {
+	for _, s := range plan {
 		best := 2 * worth[description]
 		for _, f := range listed {
 			switch {
-			case clause.field != anyField && clause.field != f:
-			case slices.Contains(texts[f].terms, clause.term):
+			case s.field != anyField && s.field != f:
+			case slices.Contains(texts[f].terms, s.term):
 				best = max(best, 2*worth[f]+1)
-			case clause.in(texts[f], spoken):
+			case s.in(texts[f], spoken):
 				best = max(best, 2*worth[f])
 			}
 		}

@@ -122,7 +122,7 @@ func readCursor(asked, token string) (cursor, error) {
 
 // page reads the page that begins at a cursor. next is nil at the end.
 func (x *Index) page(ctx context.Context, q Query, limit int, at cursor) (result Result, next *cursor, err error) {
-	p, err := x.plan(ctx, q)
+	plan, err := x.plan(ctx, q)
 	if err != nil {
 		return result, nil, err
 	}
@@ -135,11 +135,11 @@ func (x *Index) page(ctx context.Context, q Query, limit int, at cursor) (result
 	if q.Facets && first { // one scan for the hits and the facets
 		most = max(most, MaxCounted)
 	}
-	found, err := x.scan(ctx, p, at, most)
+	found, err := x.scan(ctx, plan, at, most)
 	if err == nil && q.Facets {
 		all := found
 		if !first {
-			all, err = x.scan(ctx, p, cursor{}, MaxCounted)
+			all, err = x.scan(ctx, plan, cursor{}, MaxCounted)
 		}
 		result.Facets = countFacets(all.first(MaxCounted))
 	}
@@ -148,7 +148,7 @@ func (x *Index) page(ctx context.Context, q Query, limit int, at cursor) (result
 	}
 	page := found.first(limit)
 	if ranked {
-		page.rows, next = bestOf(q, p.clauses, found, limit, at)
+		page.rows, next = bestOf(q, plan, found, limit, at)
 	} else if page.rest != "" {
 		next = &cursor{From: page.rest}
 	}
@@ -175,12 +175,12 @@ func (h hits) first(n int) hits {
 
 // scan reads hits from a place on, most of them at the most. It stops at at.Until, and at
 // the scan's time, but not before it got on.
-func (x *Index) scan(ctx context.Context, p *plan, at cursor, most int) (found hits, _ error) {
-	if len(p.clauses) == 0 {
+func (x *Index) scan(ctx context.Context, plan []source, at cursor, most int) (found hits, _ error) {
+	if len(plan) == 0 {
 		return found, nil
 	}
 	begun := time.Now()
-	candidates := &rowstream.Intersection[document]{Lists: x.lists(p, most), Stop: func(from string) bool {
+	candidates := &rowstream.Intersection[document]{Lists: x.lists(plan, most), Stop: func(from string) bool {
 		if time.Since(begun) > x.scanTime && from != at.From {
 			found.rest = from
 		}
@@ -194,7 +194,7 @@ func (x *Index) scan(ctx context.Context, p *plan, at cursor, most int) (found h
 			found.rest = at.Until
 			return found, nil
 		}
-		ok, err := x.holds(ctx, row.Value.ID, p.checks)
+		ok, err := x.holds(ctx, row.Value.ID, plan)
 		if err != nil {
 			return found, err
 		}
@@ -208,51 +208,33 @@ func (x *Index) scan(ctx context.Context, p *plan, at cursor, most int) (found h
 	return found, nil
 }
 
-// plan is how a query is answered. The lists are intersected; what the lists cannot
-// answer is checked in the words of each candidate.
-type plan struct {
-	clauses []clause
-	lists   []source
-	checks  []clause
-}
-
-// source is the lists of all terms that fulfil a clause.
+// source is a clause of a query and how it is answered: by the lists of all terms that
+// fulfil it, which are intersected with those of the others, or by the words of each
+// candidate.
 type source struct {
-	field   field
+	clause
 	entries []entry
-	all     bool // no more than maxExpand terms fulfil the clause
+	listed  bool // the entries are all terms, no more than maxExpand
 }
 
-func (x *Index) plan(ctx context.Context, q Query) (*plan, error) {
-	c, err := parse(q)
+func (x *Index) plan(ctx context.Context, q Query) ([]source, error) {
+	clauses, err := parse(q)
 	if err != nil {
 		return nil, err
 	}
-	sources := make([]source, len(c))
+	plan := make([]source, len(clauses))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
-	for i, clause := range c[:min(len(c), maxLists)] {
-		if clause.phrase {
-			break
-		}
-		group.Go(func() (err error) {
-			sources[i].field = clause.field
-			sources[i].entries, sources[i].all, err = x.resolve(ctx, clause)
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	p := &plan{clauses: c}
-	for i, s := range sources {
-		if s.all {
-			p.lists = append(p.lists, s)
-		} else {
-			p.checks = append(p.checks, c[i])
+	for i, c := range clauses {
+		plan[i].clause = c
+		if i < maxLists && !c.phrase {
+			group.Go(func() (err error) {
+				plan[i].entries, plan[i].listed, err = x.resolve(ctx, c)
+				return err
+			})
 		}
 	}
-	return p, nil
+	return plan, group.Wait()
 }
 
 // resolve finds the terms that fulfil a clause, and reports whether these are all.
@@ -276,12 +258,13 @@ func (x *Index) resolve(ctx context.Context, c clause) (entries []entry, all boo
 // lists opens the lists of a plan. Of a single one all rows are hits, so about as many are
 // read at once as are wanted, which is most. Of several, only the rows that are in all of
 // them count: few are read at first, and more as long as they are of use.
-func (x *Index) lists(p *plan, most int) (lists []rowstream.List[document]) {
+func (x *Index) lists(plan []source, most int) (lists []rowstream.List[document]) {
+	listed := slices.DeleteFunc(slices.Clone(plan), func(s source) bool { return !s.listed })
 	ahead := min(most, maxAhead) + 1
-	if len(p.lists) > 1 {
+	if len(listed) > 1 {
 		ahead = fewAhead
 	}
-	for _, s := range p.lists {
+	for _, s := range listed {
 		lists = append(lists, x.list(s.field, ahead, s.entries...))
 	}
 	if len(lists) == 0 { // every clause has too many terms: check all videos
@@ -290,9 +273,9 @@ func (x *Index) lists(p *plan, most int) (lists []rowstream.List[document]) {
 	return lists
 }
 
-// holds reports whether a candidate's own words fulfil the conditions: a point query.
-func (x *Index) holds(ctx context.Context, id engine.ID, c []clause) (bool, error) {
-	if len(c) == 0 {
+// holds reports whether a candidate's own words fulfil what has no lists: a point query.
+func (x *Index) holds(ctx context.Context, id engine.ID, plan []source) (bool, error) {
+	if !slices.ContainsFunc(plan, func(s source) bool { return !s.listed }) {
 		return true, nil
 	}
 	row, err := x.postings.Get(ctx, videoKey(id), textRow)
@@ -307,8 +290,8 @@ func (x *Index) holds(ctx context.Context, id engine.ID, c []clause) (bool, erro
 		return false, err
 	}
 	fields := texts.analyse()
-	return !slices.ContainsFunc(c, func(c clause) bool {
-		return !anyOf(c.field, func(f field) bool { return c.in(fields[f], texts.Language) })
+	return !slices.ContainsFunc(plan, func(s source) bool {
+		return !s.listed && !anyOf(s.field, func(f field) bool { return s.in(fields[f], texts.Language) })
 	}), nil
 }
 
