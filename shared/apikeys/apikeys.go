@@ -85,11 +85,8 @@ func (s *Store) Find(ctx context.Context, text string) (Key, error) {
 	if err != nil {
 		return Key{}, err
 	}
-	k, err := tablestore.Decode(ctx, s.table, row, readKey)
-	if err != nil {
-		return Key{}, ErrNotFound // it may be revoked
-	}
-	if subtle.ConstantTimeCompare([]byte(row.String("Hash")), []byte(hash(text))) != 1 || !k.RevokedAt.IsZero() {
+	k, err := tablestore.Decode(ctx, s.table, row, readKey) // with an error it may be revoked
+	if err != nil || subtle.ConstantTimeCompare([]byte(row.String("Hash")), []byte(hash(text))) != 1 || !k.RevokedAt.IsZero() {
 		return Key{}, ErrNotFound
 	}
 	return k, nil

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstore"
@@ -120,17 +121,14 @@ func (s *Store) Edit(ctx context.Context, event Event, bib int, ifMatch string, 
 }
 
 // replacing is the operations that put r in the place of old, whose guard was
-// read: the guard first.
+// read: the guard first. Rows whose keys stay may be gone: see change.
 func (r Registration) replacing(old Registration) []tablestore.Op {
-	ops := []tablestore.Op{{Kind: tablestore.OpReplace, Entity: r.entity(guardKey(r.Bib)), IfMatch: old.guard}}
-	for _, key := range [][2]string{{old.bibKey(), r.bibKey()}, {old.ageKey(), r.ageKey()}} {
-		if key[0] == key[1] { // it may be gone: see change
-			ops = append(ops, tablestore.Op{Kind: tablestore.OpUpsert, Entity: r.entity(key[1])})
-			continue
+	ops := r.each(tablestore.OpUpsert)
+	ops[0].Kind, ops[0].IfMatch = tablestore.OpReplace, old.guard
+	for _, key := range old.keys() {
+		if !slices.Contains(r.keys(), key) {
+			ops = append(ops, tablestore.Op{Kind: tablestore.OpDelete, Entity: old.entity(key)})
 		}
-		ops = append(ops,
-			tablestore.Op{Kind: tablestore.OpDelete, Entity: old.entity(key[0])},
-			tablestore.Op{Kind: tablestore.OpInsert, Entity: r.entity(key[1])})
 	}
 	return ops
 }

@@ -133,7 +133,8 @@ func rowsOf(v video.Video) []indexrows.Row {
 		rows = append(rows, indexrows.Row{Table: PostingsTable, Entity: tablestore.Entity{PartitionKey: pk, RowKey: rk, Props: props}})
 	}
 	add(videoKey(v.ID), textRow, tablestore.Props(own))
-	place, props := catalog.Place(v.CreatedAt, v.ID), tablestore.Props(own.carried())
+	own.Description = ""
+	place, props := catalog.Place(v.CreatedAt, v.ID), tablestore.Props(own)
 	described := maps.Clone(props)
 	described[describedProperty] = true
 	add(postingKey(allVideos, "", v.ID), place, props)
@@ -222,26 +223,6 @@ func documentOf(v video.Video) (document, map[field]fieldText) {
 	fields := d.analyse()
 	d.Language = languageOf(strings.Fields(fields[title].words + " " + fields[description].words))
 	return d, fields
-}
-
-// maxCarried bounds the bytes of tags in a posting, and those of actors and of
-// directors. A video has a posting for every word, so each byte is stored often.
-const maxCarried = 1000
-
-func (d document) carried() document {
-	d.Description = ""
-	d.Tags, d.Actors, d.Directors = first(d.Tags, maxCarried), first(d.Actors, maxCarried), first(d.Directors, maxCarried)
-	return d
-}
-
-// first returns the first values that fit into so many bytes, with a separator each.
-func first(values []string, most int) []string {
-	for i, v := range values {
-		if most -= len(v) + 1; most < 0 {
-			return values[:i]
-		}
-	}
-	return values
 }
 
 func readDocument(row tablestore.Entity) (d document, err error) {

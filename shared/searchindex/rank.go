@@ -25,14 +25,21 @@ const (
 
 var worth = map[field]int{title: 5, actor: 4, director: 4, tag: 3, channel: 2, description: 1}
 
-// bestOf returns a page in the order Best. found is what follows the place at.From, up to
-// at.Until.
+// bestOf returns a page in the order Best: by score, and of equal score the newest first.
+// found is what follows the place at.From, up to at.Until.
 func bestOf(q Query, plan []source, found hits, limit int, at cursor) (page []hit, next *cursor) {
 	window := found.first(MaxRanked)
 	if n := len(window.rows); at.Until == "" && n > 0 { // the first page decides which hits are ranked, for all later pages
 		at.From, at.Until = window.rows[0].Key, cmp.Or(window.rest, rowstream.KeyAfter(window.rows[n-1].Key))
 	}
-	ranked := rank(q, plan, window.rows)
+	typed := strings.Join(texts(splitWords(q.Q+" "+q.Title)), " ")
+	scores := map[engine.ID]int{}
+	for _, row := range window.rows {
+		scores[row.Value.ID] = score(typed, plan, row.Value.analyse(), row.Value.Language)
+	}
+	ranked := slices.SortedStableFunc(slices.Values(window.rows), func(a, b hit) int {
+		return cmp.Compare(scores[b.Value.ID], scores[a.Value.ID])
+	})
 	page = ranked[min(at.Skip, len(ranked)):min(at.Skip+limit, len(ranked))]
 	switch {
 	case at.Skip+limit < len(ranked):
@@ -41,18 +48,6 @@ func bestOf(q Query, plan []source, found hits, limit int, at cursor) (page []hi
 		next = &cursor{From: window.rest}
 	}
 	return page, next
-}
-
-// rank sorts hits by score. Hits of equal score stay in their order, newest first.
-func rank(q Query, plan []source, rows []hit) []hit {
-	typed := strings.Join(texts(splitWords(q.Q+" "+q.Title)), " ")
-	scores := map[engine.ID]int{}
-	for _, row := range rows {
-		scores[row.Value.ID] = score(typed, plan, row.Value.analyse(), row.Value.Language)
-	}
-	return slices.SortedStableFunc(slices.Values(rows), func(a, b hit) int {
-		return cmp.Compare(scores[b.Value.ID], scores[a.Value.ID])
-	})
 }
 
 // score ranks one hit by the texts of its posting, which has no description. The hit

@@ -9,6 +9,7 @@ import (
 	"github.com/blevesearch/segment"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cutroom/cutroom/shared/azstore/rowstream"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
 
@@ -119,12 +120,17 @@ func (x *Index) correction(ctx context.Context, f field, word string) (best stri
 	terms = slices.DeleteFunc(terms, func(t string) bool { return t == word || !oneTypo(word, t) })
 	most := 0
 	for _, t := range terms[:min(len(terms), maxVariants)] { // in alphabetical order
-		n, err := x.count(ctx, f, t, countedUpTo)
-		if err != nil {
-			return "", err
-		}
-		if n > most {
-			most, best = n, t
+		n := 0
+		for _, err := range rowstream.All(ctx, x.list(f, countedUpTo, entry{term: t}), "") {
+			if err != nil {
+				return "", err
+			}
+			if n++; n > most {
+				most, best = n, t
+			}
+			if n == countedUpTo {
+				break
+			}
 		}
 	}
 	return best, nil

@@ -6,7 +6,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/cutroom/cutroom/shared/azstore/rowstream"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/indexrows"
 )
@@ -74,18 +73,6 @@ func (x *Index) writeTerm(ctx context.Context, term string, used bool) error {
 		ops = append(ops, tablestore.Op{Kind: kind, Entity: row})
 	}
 	return x.terms.SubmitAll(ctx, ops)
-}
-
-func (x *Index) count(ctx context.Context, f field, term string, most int) (n int, err error) {
-	for _, err := range rowstream.All(ctx, x.list(f, most, entry{term: term}), "") {
-		if err != nil {
-			return n, err
-		}
-		if n++; n == most {
-			break
-		}
-	}
-	return n, nil
 }
 
 func termKeys(term string) (pk, rk string) {

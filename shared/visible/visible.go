@@ -14,7 +14,7 @@ func Is(text, allowed string) bool {
 	for _, r := range text {
 		switch {
 		case strings.ContainsRune(allowed, r):
-		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r) && !mark(r):
+		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r) && !strings.ContainsRune(marks, r):
 			return false
 		default:
 			seen = seen || unicode.IsGraphic(r) && !unicode.IsSpace(r)
@@ -23,5 +23,5 @@ func Is(text, allowed string) bool {
 	return seen
 }
 
-// mark reports whether a character tells its own direction and turns no other.
-func mark(r rune) bool { return r == '\u061c' || r == '\u200e' || r == '\u200f' }
+// marks tell their own direction and turn no other.
+const marks = "\u061c\u200e\u200f"
