@@ -114,7 +114,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 		core.Features = append(core.Features, f.New(parts))
 	}
 	all := web.Sum(core.Features)
-	if err := provision.Await(ctx, account, queues, all.Tables, []string{cfg.Addr, cfg.AdminAddr}); err != nil {
+	if err := provision.Await(ctx, account, queues, all.Tables, cfg.AdminAddr); err != nil {
 		return nil, err
 	}
 	pages, err := page.New(page.Options{Dir: cfg.WebDir, Ops: cfg.PublicOps, Open: cfg.Token == ""}, core.Features)

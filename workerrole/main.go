@@ -86,7 +86,7 @@ func runWith(ctx context.Context, cfg config) error {
 		Tool: tool, Linger: cfg.PurgeLinger,
 	}
 	features := features(account, needs, cfg)
-	if err := provision.Await(ctx, account, queues, step.Tables(features), []string{cfg.AdminAddr}); err != nil {
+	if err := provision.Await(ctx, account, queues, step.Tables(features), cfg.AdminAddr); err != nil {
 		return err
 	}
 	scratch, err := runner.MakeScratch(cfg.Scratch)

@@ -65,7 +65,7 @@ type Keeper struct {
 	rowsOf func(video.Video) []Row
 	tables map[string]*tablestore.Table
 
-	// Applied, when set, is called before the note is replaced, with the rows that were
+	// Applied is called before the note is replaced, with the rows that were
 	// added or removed. unsure says that other runs had not ended when this one began:
 	// then they are all rows that any of the runs may have written or removed. It must
 	// be safe to repeat, and safe to run after the write window.
@@ -80,6 +80,7 @@ type Keeper struct {
 // only, and lie in tables (base names); home may be one of them.
 func New(a *azstore.Account, home, rowKey string, rowsOf func(video.Video) []Row, tables ...string) *Keeper {
 	k := &Keeper{home: home, rowKey: rowKey, rowsOf: rowsOf, tables: map[string]*tablestore.Table{}, Now: time.Now}
+	k.Applied = func(context.Context, []Key, bool) error { return nil }
 	for _, name := range append(tables, home) {
 		k.tables[name] = tablestore.New(a, name)
 	}
@@ -146,7 +147,7 @@ func (k *Keeper) round(ctx context.Context, id engine.ID, current Current, runID
 
 	// 3. The rows.
 	err = k.apply(window, rows, before)
-	if err == nil && k.Applied != nil {
+	if err == nil {
 		err = k.Applied(ctx, changed(before, wanted, unsure), unsure)
 	}
 	if err != nil {
@@ -222,24 +223,17 @@ func (k *Keeper) apply(ctx context.Context, rows []Row, old []Key) error {
 // different videos that share a partition are written in one transaction, so it needs a
 // fraction of the requests of as many Syncs. Safe to repeat; it needs memory for all videos.
 func (k *Keeper) Load(ctx context.Context, videos []video.Video) error {
-	var all []Row
-	var added []Key
+	var all, refs []Row
 	for _, v := range videos {
-		rows := k.rowsOf(v)
-		if len(rows) == 0 {
-			continue
+		if rows := k.rowsOf(v); len(rows) > 0 {
+			all = append(all, rows...)
+			refs = append(refs, Row{Table: k.home, Entity: k.entity(v.ID, &reference{Rows: keysOf(rows)})})
 		}
-		written := keysOf(rows)
-		ref := k.entity(v.ID, &reference{Rows: written})
-		all, added = append(append(all, rows...), Row{Table: k.home, Entity: ref}), append(added, written...)
 	}
-	if err := k.apply(ctx, all, nil); err != nil {
+	if err := k.apply(ctx, append(refs, all...), nil); err != nil {
 		return fmt.Errorf("loading rows: %w", err)
 	}
-	if k.Applied == nil {
-		return nil
-	}
-	return k.Applied(ctx, added, false)
+	return k.Applied(ctx, keysOf(all), false)
 }
 
 // Key names a derived row.

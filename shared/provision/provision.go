@@ -48,19 +48,19 @@ const (
 )
 
 // Await is Ensure for the start of a role: while rights are missing (403) it asks again,
-// for ten minutes. Meanwhile the role is alive and not ready: addrs, which are its
-// listeners', answer /livez with 200 and all else with 503 and the reason. They are free
-// again when it returns. Safe to repeat. A wrong key fails at once.
-func Await(ctx context.Context, account *azstore.Account, queues *azq.Client, features, addrs []string) error {
-	return await(ctx, rightsPatience, rightsPause, addrs, func() error { return Ensure(ctx, account, queues, features...) })
+// for ten minutes. Meanwhile the role is alive and not ready: admin, which is its
+// listener for operators, answers /livez with 200 and all else with 503 and the reason. It is
+// free again when Await returns. Safe to repeat. A wrong key fails at once.
+func Await(ctx context.Context, account *azstore.Account, queues *azq.Client, features []string, admin string) error {
+	return await(ctx, rightsPatience, rightsPause, admin, func() error { return Ensure(ctx, account, queues, features...) })
 }
 
-func await(ctx context.Context, patience, pause time.Duration, addrs []string, ensure func() error) error {
+func await(ctx context.Context, patience, pause time.Duration, admin string, ensure func() error) error {
 	err := ensure()
 	if !refused(err) {
 		return err
 	}
-	stop, failed := answerNotReady(ctx, addrs)
+	stop, failed := answerNotReady(ctx, admin)
 	if failed != nil {
 		return errors.Join(err, failed)
 	}
@@ -83,21 +83,17 @@ func refused(err error) bool {
 }
 
 // answerNotReady listens until stop is called.
-func answerNotReady(ctx context.Context, addrs []string) (stop func(), _ error) {
+func answerNotReady(ctx context.Context, addr string) (stop func(), _ error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen while rights are missing: %w", err)
+	}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/livez" {
 			http.Error(w, "storage refuses this role's identity so far", http.StatusServiceUnavailable)
 		}
 	})
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-	for _, addr := range addrs {
-		var config net.ListenConfig
-		l, err := config.Listen(ctx, "tcp", addr)
-		if err != nil {
-			_ = server.Close()
-			return nil, fmt.Errorf("listen while rights are missing: %w", err)
-		}
-		go func() { _ = server.Serve(l) }()
-	}
+	go func() { _ = server.Serve(listener) }()
 	return func() { _ = server.Close() }, nil
 }

@@ -16,7 +16,10 @@ import (
 
 func TestMain(m *testing.M) { azuritetest.Main(m) }
 
-const missingRight = "AuthorizationPermissionMismatch"
+const (
+	missingRight = "AuthorizationPermissionMismatch"
+	loopback     = "127.0.0.1:0"
+)
 
 // forbidding answers 403, as storage does before an assignment counts, while it is shut.
 type forbidding struct {
@@ -60,7 +63,7 @@ func TestRoleWaitsForItsRights(t *testing.T) {
 	queues := azq.Open(account, azq.Options{Queues: nil})
 	ensure := func() error { return Ensure(t.Context(), account, queues) }
 	over := make(chan error, 1)
-	go func() { over <- await(t.Context(), time.Hour, 10*time.Millisecond, []string{addr}, ensure) }()
+	go func() { over <- await(t.Context(), time.Hour, 10*time.Millisecond, addr, ensure) }()
 	azuritetest.Eventually(t, 10*time.Second, func() error { return process.Ask(t.Context(), addr, "livez") })
 	if err := process.Ask(t.Context(), addr, "readyz"); err == nil {
 		t.Error("it is ready without rights")
@@ -76,14 +79,14 @@ func TestRoleWaitsForItsRights(t *testing.T) {
 		cfg.Transport = forbidding{code: missingRight, looks: func() bool { return true }}
 	})
 	never := func() error { return Ensure(t.Context(), shut, azq.Open(shut, azq.Options{Queues: nil})) }
-	if err := await(t.Context(), 50*time.Millisecond, 10*time.Millisecond, nil, never); !refused(err) {
+	if err := await(t.Context(), 50*time.Millisecond, 10*time.Millisecond, loopback, never); !refused(err) {
 		t.Errorf("rights that never come: %v", err)
 	}
 	wrong := azuritetest.AccountWith(t, func(cfg *azstore.Config) {
 		cfg.Transport = forbidding{code: wrongKey, looks: func() bool { return true }}
 	})
 	tries := 0
-	err = await(t.Context(), time.Hour, time.Millisecond, nil, func() error {
+	err = await(t.Context(), time.Hour, time.Millisecond, loopback, func() error {
 		tries++
 		return Ensure(t.Context(), wrong, azq.Open(wrong, azq.Options{Queues: nil}))
 	})
@@ -92,7 +95,7 @@ func TestRoleWaitsForItsRights(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := await(ctx, time.Hour, time.Hour, nil, never); !errors.Is(err, context.Canceled) {
+	if err := await(ctx, time.Hour, time.Hour, loopback, never); !errors.Is(err, context.Canceled) {
 		t.Errorf("stopped while it waits: %v", err)
 	}
 }

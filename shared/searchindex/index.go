@@ -167,29 +167,24 @@ const shards = 4
 var hot = strings.Fields(`a an and are as at by for from in is it of on or s the this to video with you
 	das der die ein und  de el en la los y  des et le les un une  di il`)
 
-// spread reports whether a list is long: that of a hot word, or of all videos.
-func spread(f field, term string) bool { return f == allVideos || slices.Contains(hot, term) }
-
-func postingKey(f field, term string, id engine.ID) string {
-	key := string(f) + ":" + tablestore.EscapeKey(term)
-	if spread(f, term) {
-		return shardKey(key, tablestore.Shard(string(id), shards))
-	}
-	return key
-}
-
-// shardKey adds the suffix. No term holds a ~.
-func shardKey(key string, n int) string { return fmt.Sprintf("%s~%d", key, n) }
-
+// partitions are those of a list: one, and those with a suffix if the list is long, which is
+// that of a hot word or of all videos. No term holds a ~.
 func partitions(f field, term string) []string {
-	key := string(f) + ":" + tablestore.EscapeKey(term)
-	keys := []string{key}
-	if spread(f, term) {
+	keys := []string{string(f) + ":" + tablestore.EscapeKey(term)}
+	if f == allVideos || slices.Contains(hot, term) {
 		for n := range shards {
-			keys = append(keys, shardKey(key, n))
+			keys = append(keys, fmt.Sprintf("%s~%d", keys[0], n))
 		}
 	}
 	return keys
+}
+
+func postingKey(f field, term string, id engine.ID) string {
+	keys := partitions(f, term)
+	if len(keys) == 1 {
+		return keys[0]
+	}
+	return keys[1+tablestore.Shard(string(id), shards)]
 }
 
 // parsePosting undoes postingKey, without the shard. ok is false for the rows

@@ -80,9 +80,6 @@ func parse(q Query) ([]clause, error) {
 		if n := len(pieces); n%2 == 0 { // an odd number of quotes: the last is not closed
 			pieces = append(pieces[:n-2], pieces[n-2]+" "+pieces[n-1])
 		}
-		for len(pieces) > 1 && len(splitWords(pieces[len(pieces)-1])) == 0 {
-			pieces = pieces[:len(pieces)-1]
-		}
 		for i, piece := range pieces {
 			words := splitWords(piece)
 			quoted := i%2 == 1
