@@ -169,16 +169,12 @@ func (r *Report) refuse(row Row, reason *Invalid) {
 }
 
 // submit puts the runners of after in the place of those of before: one transaction for
-// every perBatch of them, some at the same time. The first failure stops those that have
-// not begun.
+// every perBatch of them, some at the same time.
 func (s *Store) submit(ctx context.Context, before, after map[int]Registration) error {
-	group, ctx := errgroup.WithContext(ctx)
+	var group errgroup.Group
 	group.SetLimit(parallel)
 	for bibs := range slices.Chunk(slices.Sorted(maps.Keys(after)), perBatch) {
 		group.Go(func() error {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
 			var ops []tablestore.Op
 			for _, bib := range bibs {
 				if was, known := before[bib]; known {

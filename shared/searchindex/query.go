@@ -34,7 +34,7 @@ type Query struct {
 type Sort string
 
 // The orders. Best ranks the newest MaxRanked hits: those with the words in the
-// title or among the people come first. Older hits follow in the order Newest.
+// title or among the people come first. The next MaxRanked follow, ranked among themselves.
 const (
 	Newest Sort = "newest"
 	Best   Sort = "best"

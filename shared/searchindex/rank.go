@@ -10,7 +10,7 @@ import (
 	"github.com/cutroom/cutroom/shared/normalize"
 )
 
-// MaxRanked is how many hits the order Best ranks: the newest. Ranking needs no
+// MaxRanked is how many hits the order Best ranks at a time. Ranking needs no
 // further reads, because a posting carries the texts that it is ranked by.
 const MaxRanked = 500
 
@@ -29,7 +29,7 @@ var worth = map[field]int{title: 5, actor: 4, director: 4, tag: 3, channel: 2, d
 // found is what follows the place at.From, up to at.Until.
 func bestOf(q Query, plan []source, found hits, limit int, at cursor) (page []hit, next *cursor) {
 	window := found.first(MaxRanked)
-	if n := len(window.rows); at.Until == "" && n > 0 { // the first page decides which hits are ranked, for all later pages
+	if n := len(window.rows); at.Until == "" && n > 0 { // the first page of these decides which hits are ranked, for those that follow
 		at.From, at.Until = window.rows[0].Key, cmp.Or(window.rest, rowstream.KeyAfter(window.rows[n-1].Key))
 	}
 	typed := strings.Join(texts(splitWords(q.Q+" "+q.Title)), " ")

@@ -99,8 +99,7 @@ type cursor struct {
 	From string `json:"from"` // the place where reading begins
 
 	// Until is set in the order Best: the hits from From to Until are ranked, and
-	// Skip of them were shown. After these, hits follow in the order Newest, and
-	// Until is empty.
+	// Skip of them were shown.
 	Until string `json:"until,omitempty"`
 	Skip  int    `json:"skip,omitempty"`
 
@@ -126,10 +125,8 @@ func (x *Index) page(ctx context.Context, q Query, limit int, at cursor) (result
 	if err != nil {
 		return result, nil, err
 	}
-	first := at.From == ""
-	ranked := q.Sort == Best && (first || at.Until != "")
-	most := limit
-	if ranked {
+	first, most := at.From == "", limit
+	if q.Sort == Best {
 		most = MaxRanked
 	}
 	if q.Facets && first { // one scan for the hits and the facets
@@ -147,7 +144,7 @@ func (x *Index) page(ctx context.Context, q Query, limit int, at cursor) (result
 		return result, nil, err
 	}
 	page := found.first(limit)
-	if ranked {
+	if q.Sort == Best {
 		page.rows, next = bestOf(q, plan, found, limit, at)
 	} else if page.rest != "" {
 		next = &cursor{From: page.rest}

@@ -116,38 +116,22 @@ func (s *splitter) word(from, to int) {
 		return
 	}
 	w := word{text: cut(strings.Join(parts, ""), maxTermRunes)}
-	before, after := signsAround(s.text[:from], parts[0], s.text[to:])
-	w.term = cut(before+w.text+after, maxTermRunes)
+	w.term = cut(w.text+signsIn(s.text[to:]), maxTermRunes)
 	if len(parts) > 1 {
-		w.parts = slices.Clone(parts)
-	}
-	for _, p := range parts { // "asp.net" is found by ".net"
-		if dotted := "." + p; beginsWithLetter(p) && strings.Contains(text, dotted) {
-			w.parts = append(w.parts, dotted)
-		}
+		w.parts = parts
 	}
 	s.words = append(s.words, w)
 }
 
-// signsAround returns the signs that belong to a word, as in "c++", "c#" and ".net". A
-// single sign between two words is punctuation, and so are dots in a row.
-func signsAround(textBefore, word, textAfter string) (before, after string) {
+// signsIn returns the signs at the beginning of a text that belong to the word before, as in
+// "c++" and "c#". A single sign between two words is punctuation.
+func signsIn(textAfter string) string {
 	rest := strings.TrimLeft(textAfter, "+#")
-	after = textAfter[:len(textAfter)-len(rest)]
-	if next, _ := utf8.DecodeRuneInString(rest); len(after) == 1 && inWord(next) {
-		after = ""
+	signs := textAfter[:len(textAfter)-len(rest)]
+	if next, _ := utf8.DecodeRuneInString(rest); len(signs) == 1 && inWord(next) {
+		return ""
 	}
-	if rest, dotted := strings.CutSuffix(textBefore, "."); dotted && beginsWithLetter(word) {
-		if last, _ := utf8.DecodeLastRuneInString(rest); last != '.' && !inWord(last) {
-			before = "."
-		}
-	}
-	return before, after
-}
-
-func beginsWithLetter(word string) bool {
-	r, _ := utf8.DecodeRuneInString(word)
-	return unicode.IsLetter(r)
+	return signs
 }
 
 func inWord(r rune) bool {
