@@ -69,24 +69,18 @@ func (s *Store) Import(ctx context.Context, event Event, rows iter.Seq2[Row, err
 	ctx, meter := azstore.WithCounter(ctx)
 	defer func() { report.Requests = meter.Requests() }()
 	var window []Row
-	store := func() error {
-		if err := s.importWindow(ctx, event, window, &report); err != nil {
-			return fmt.Errorf("storing lines from %d on: %w", window[0].Line, err)
-		}
-		window = window[:0]
-		return nil
-	}
 	for row, err := range rows {
 		if err != nil {
 			return report, fmt.Errorf("reading the list: %w", err)
 		}
 		if window = append(window, row); len(window) == windowRows {
-			if err := store(); err != nil {
+			if err := s.importWindow(ctx, event, window, &report); err != nil {
 				return report, err
 			}
+			window = window[:0]
 		}
 	}
-	err = store()
+	err = s.importWindow(ctx, event, window, &report)
 	return report, err
 }
 

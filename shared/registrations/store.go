@@ -80,14 +80,8 @@ func (q Query) bounds() (from, to string) {
 	case q.Bib != nil:
 		return bibRange(*q.Bib), tablestore.PrefixEnd(bibRange(*q.Bib))
 	case q.AgeFrom != nil || q.AgeTo != nil:
-		from, to = agePrefix, tablestore.PrefixEnd(agePrefix)
-		if q.AgeFrom != nil {
-			from = agePrefix + pad(*q.AgeFrom, ageDigits)
-		}
-		if q.AgeTo != nil {
-			to = agePrefix + pad(*q.AgeTo+1, ageDigits)
-		}
-		return from, to
+		least, most := *cmp.Or(q.AgeFrom, new(0)), *cmp.Or(q.AgeTo, new(MaxAge))
+		return agePrefix + pad(least, ageDigits), agePrefix + pad(most+1, ageDigits)
 	}
 	return bibPrefix, tablestore.PrefixEnd(bibPrefix)
 }

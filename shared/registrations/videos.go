@@ -57,16 +57,12 @@ type Moment struct {
 // are a copy, as old as the last indexing run: read the video before you show it.
 func (s *Store) MomentsOf(ctx context.Context, event Event, list []Registration) ([][]Moment, error) {
 	moments := make([][]Moment, len(list))
-	var finishes []time.Time
-	for _, r := range list {
-		if !r.FinishedAt.IsZero() {
-			finishes = append(finishes, r.FinishedAt)
-		}
-	}
-	if len(finishes) == 0 {
+	finished := slices.DeleteFunc(slices.Clone(list), func(r Registration) bool { return r.FinishedAt.IsZero() })
+	if len(finished) == 0 {
 		return moments, nil
 	}
-	first, last := slices.MinFunc(finishes, time.Time.Compare), slices.MaxFunc(finishes, time.Time.Compare)
+	byFinish := func(a, b Registration) int { return a.FinishedAt.Compare(b.FinishedAt) }
+	first, last := slices.MinFunc(finished, byFinish).FinishedAt, slices.MaxFunc(finished, byFinish).FinishedAt
 	var shown []footage
 	query := tablestore.Query{
 		PartitionKey: string(event), Class: tablestore.RowRange, Read: tablestore.Into(&shown, readFootage),

@@ -187,16 +187,12 @@ func postingKey(f field, term string, id engine.ID) string {
 	return keys[1+tablestore.Shard(string(id), shards)]
 }
 
-// parsePosting undoes postingKey, without the shard. ok is false for the rows
-// about one video.
-func parsePosting(pk string) (f field, term string, ok bool) {
-	name, rest, found := strings.Cut(pk, ":")
-	if !found {
-		return "", "", false
-	}
-	escaped, _, _ := strings.Cut(rest, "~")
+// termOf undoes postingKey, without the shard, for the lists of any field.
+func termOf(pk string) (term string, ok bool) {
+	list, ok := strings.CutPrefix(pk, string(anyField)+":")
+	escaped, _, _ := strings.Cut(list, "~")
 	term, err := tablestore.UnescapeKey(escaped)
-	return field(name), term, err == nil
+	return term, ok && err == nil
 }
 
 // document is what a row says about its video: the texts by which it is found. A posting

@@ -87,7 +87,7 @@ func (w *world) model(t testing.TB) map[rowKey]any {
 			e := r.Entity
 			rows[rowKey{r.Table, e.PartitionKey, e.RowKey}] = content(r.Table, e)
 			rows[rowKey{r.Table, videoKey(v.ID), referenceRow}] = document{}
-			if f, term, ok := parsePosting(e.PartitionKey); ok && f == anyField {
+			if term, ok := termOf(e.PartitionKey); ok {
 				for _, row := range rowsAbout(term) {
 					rows[rowKey{TermsTable, row.PartitionKey, row.RowKey}] = term
 				}

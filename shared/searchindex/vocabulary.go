@@ -21,8 +21,8 @@ func (x *Index) keepVocabulary(ctx context.Context, changed []indexrows.Key, uns
 	group.SetLimit(parallel)
 	begun := map[string]bool{}
 	for _, key := range changed {
-		f, term, ok := parsePosting(key.PartitionKey)
-		if !ok || f != anyField || begun[term] {
+		term, ok := termOf(key.PartitionKey)
+		if !ok || begun[term] {
 			continue
 		}
 		begun[term] = true

@@ -38,7 +38,6 @@ type word struct {
 const (
 	characterGram = 2
 	letterGram    = 3
-	maxMarks      = maxTermRunes/letterGram - 1 // of one letter, so that a term always fits
 )
 
 // gramOf returns how many neighbours make a term with a character, in a segment of a
@@ -84,10 +83,7 @@ func (s *splitter) segment(from, to, kind int) {
 		at := from + i
 		switch gram := gramOf(kind, r); {
 		case unicode.IsMark(r) && s.open && rest == at: // it belongs to the letter before
-			last := &s.words[len(s.words)-1].text
-			if utf8.RuneCountInString(*last) <= maxMarks {
-				*last += string(r)
-			}
+			s.words[len(s.words)-1].text += string(r)
 		case gram > 0:
 			s.word(rest, at)
 			s.words = append(s.words, word{text: string(r), gram: gram, joined: s.open})
@@ -157,7 +153,7 @@ func termAt(words []word, i int) (term string, end int) {
 	for end = i + 1; end < len(words) && end < i+words[i].gram && words[end].joined; {
 		end++
 	}
-	return strings.Join(texts(words[i:end]), ""), end
+	return cut(strings.Join(texts(words[i:end]), ""), maxTermRunes), end
 }
 
 // termsOf returns the terms of a text, each once and in order: its words and their
