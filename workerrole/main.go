@@ -173,11 +173,9 @@ func (r *role) consumer(steps map[string]pipeline.Step) (*azq.Client, error) {
 
 func (r *role) leader() *upkeep.Leader {
 	reconciler := upkeep.Reconciler[video.Video, video.Plan]{
-		Store: r.Videos.Store, Blobs: r.Blobs, Grace: r.cfg.ReconcileGrace, OrphanAfter: 15 * time.Minute,
+		Store: r.Videos.Store, Blobs: r.Blobs, Queues: r.queues, Grace: r.cfg.ReconcileGrace, OrphanAfter: 3 * time.Hour,
 		CreateTimeout: time.Minute, AbandonAfter: r.cfg.AbandonAfter, SweepAfter: r.cfg.JanitorGrace,
-		KeyLife: sourceparts.KeyLife, Log: r.log,
-		Queue: upkeep.StateIn(r.queues), Passed: r.measured.reconciled,
-		Workers: r.living,
+		KeyLife: sourceparts.KeyLife, Log: r.log, Passed: r.measured.reconciled,
 	}
 	janitor := upkeep.Janitor[video.Video, video.Plan]{
 		Store: r.Videos.Store, Blobs: r.Blobs, Grace: r.cfg.JanitorGrace,

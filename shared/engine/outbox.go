@@ -28,12 +28,6 @@ type OutboxMessage struct {
 // Declared is the step that the message asks for, as its plan declares it.
 func (i OutboxMessage) Declared() Step { return i.step }
 
-// Is reports whether an item asks for the same work as the message.
-func (i OutboxMessage) Is(id ID, item azq.Item) bool {
-	i.ID = id
-	return item.ID == i.ItemID()
-}
-
 var tracer = otel.Tracer("engine")
 
 // messagesPerRow keeps an outbox row far under the 64 KiB of one property.

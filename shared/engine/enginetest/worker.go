@@ -64,11 +64,8 @@ func (w Worker) Upkeeper(grace time.Duration) (*upkeep.Reconciler[Sum, Plan], *u
 	store, queues := w.Sums()
 	blobs := blobstore.New(w.Account)
 	return &upkeep.Reconciler[Sum, Plan]{
-			Store: store, Blobs: blobs, Queue: upkeep.StateIn(queues), Grace: grace, OrphanAfter: 5 * grace,
+			Store: store, Blobs: blobs, Queues: queues, Grace: grace, OrphanAfter: 20 * grace,
 			CreateTimeout: time.Minute, AbandonAfter: time.Hour, KeyLife: grace, SweepAfter: 2 * grace, Log: w.Log,
-			Workers: func(ctx context.Context) ([]workers.Worker, error) {
-				return workers.New(w.Account).List(ctx, time.Now().Add(-upkeep.Alive))
-			},
 		}, &upkeep.Janitor[Sum, Plan]{
 			Store: store, Blobs: blobs, Grace: 10 * grace, Log: w.Log,
 		}
