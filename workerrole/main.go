@@ -20,7 +20,6 @@ import (
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/early"
 	"github.com/cutroom/cutroom/shared/engine/runner"
-	"github.com/cutroom/cutroom/shared/engine/sourceparts"
 	"github.com/cutroom/cutroom/shared/engine/upkeep"
 	"github.com/cutroom/cutroom/shared/engine/workers"
 	"github.com/cutroom/cutroom/shared/process"
@@ -173,9 +172,9 @@ func (r *role) consumer(steps map[string]pipeline.Step) (*azq.Client, error) {
 
 func (r *role) leader() *upkeep.Leader {
 	reconciler := upkeep.Reconciler[video.Video, video.Plan]{
-		Store: r.Videos.Store, Blobs: r.Blobs, Queues: r.queues, Grace: r.cfg.ReconcileGrace, OrphanAfter: 3 * time.Hour,
+		Store: r.Videos.Store, Queues: r.queues, Grace: r.cfg.ReconcileGrace, OrphanAfter: 3 * time.Hour,
 		CreateTimeout: time.Minute, AbandonAfter: r.cfg.AbandonAfter, SweepAfter: r.cfg.JanitorGrace,
-		KeyLife: sourceparts.KeyLife, Log: r.log, Passed: r.measured.reconciled,
+		Log: r.log, Passed: r.measured.reconciled,
 	}
 	janitor := upkeep.Janitor[video.Video, video.Plan]{
 		Store: r.Videos.Store, Blobs: r.Blobs, Grace: r.cfg.JanitorGrace,

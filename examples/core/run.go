@@ -166,7 +166,7 @@ func (s *Service[P]) living(ctx context.Context) ([]workers.Worker, error) {
 func (s *Service[P]) leader() *upkeep.Leader {
 	late := 30 * s.Pace
 	reconciler := upkeep.Reconciler[Document, Plan[P]]{
-		Store: s.Subjects, Blobs: s.Blobs, Queues: s.Queues, Log: slog.Default(), Grace: s.Pace,
+		Store: s.Subjects, Queues: s.Queues, Log: slog.Default(), Grace: s.Pace,
 		SweepAfter: late, CreateTimeout: time.Minute, OrphanAfter: 3 * time.Hour, AbandonAfter: 24 * time.Hour,
 	}
 	janitor := upkeep.Janitor[Document, Plan[P]]{Store: s.Subjects, Blobs: s.Blobs, Grace: late, Log: slog.Default()}

@@ -64,8 +64,8 @@ func (w Worker) Upkeeper(grace time.Duration) (*upkeep.Reconciler[Sum, Plan], *u
 	store, queues := w.Sums()
 	blobs := blobstore.New(w.Account)
 	return &upkeep.Reconciler[Sum, Plan]{
-			Store: store, Blobs: blobs, Queues: queues, Grace: grace, OrphanAfter: 20 * grace,
-			CreateTimeout: time.Minute, AbandonAfter: time.Hour, KeyLife: grace, SweepAfter: 2 * grace, Log: w.Log,
+			Store: store, Queues: queues, Grace: grace, OrphanAfter: 20 * grace,
+			CreateTimeout: time.Minute, AbandonAfter: time.Hour, SweepAfter: 2 * grace, Log: w.Log,
 		}, &upkeep.Janitor[Sum, Plan]{
 			Store: store, Blobs: blobs, Grace: 10 * grace, Log: w.Log,
 		}

@@ -18,13 +18,14 @@ import (
 )
 
 // Janitor removes blobs that no row names: the output of attempts that were killed or
-// superseded, of replaced generations, and of workers that wrote after a purge. It also
-// removes the rows of replaced generations and of requests whose time is over. It lists
-// whole containers, so it runs seldom.
+// superseded, of replaced generations, of workers that wrote after a purge, and what the keys of
+// an upload wrote in vain. It also removes the rows of replaced generations and of requests whose
+// time is over. It lists whole containers, so it runs seldom.
 type Janitor[V, P any] struct {
 	Store *engine.Store[V, P]
 	Blobs *blobstore.Store
-	// Grace: blobs that are younger stay, because their attempt may not have committed.
+	// Grace: blobs that are younger stay, because their attempt may not have committed. Parts of
+	// uploads stay for sourceparts.KeyLife, if that is shorter.
 	Grace time.Duration
 	// RequestLife is how long that is kept which expires, after it was made. 0: for ever.
 	RequestLife time.Duration
@@ -65,7 +66,7 @@ func (j *Janitor[V, P]) clear(ctx context.Context, container string, items *int,
 			owner, kept, err = of, nil, nil
 			*items++
 		}
-		if err != nil || time.Since(blob.LastModified) < j.Grace {
+		if err != nil || time.Since(blob.LastModified) < j.graceOf(owner, blob.Name) {
 			continue
 		}
 		if kept == nil {
@@ -84,6 +85,15 @@ func (j *Janitor[V, P]) clear(ctx context.Context, container string, items *int,
 		}
 	}
 	return nil
+}
+
+// graceOf is how old a blob is at least that goes. The row of an upload is older than its first
+// part, so a part waits for no commit, only for a key to end that may still write others.
+func (j *Janitor[V, P]) graceOf(owner, name string) time.Duration {
+	if strings.HasPrefix(name, sourceparts.PrefixOfAll(engine.ID(owner))) {
+		return min(j.Grace, sourceparts.KeyLife)
+	}
+	return j.Grace
 }
 
 // prefixes are how the names of blobs begin that the rows of one subject name: of attempts
@@ -111,6 +121,11 @@ func (j *Janitor[V, P]) named(ctx context.Context, owner string) (prefixes, erro
 	kept := prefixes{}
 	if l, inParts := sourceparts.LayoutOf(view.Meta().Upload); inParts {
 		kept = append(kept, sourceparts.Prefix(id, l.Epoch))
+		if view.Meta().State == engine.AwaitingUpload { // a complete upload has every part, in its right length
+			if _, err := sourceparts.Held(ctx, j.Blobs, id, l); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if !view.Meta().State.Terminal() {
 		for _, step := range j.Store.Steps { // a message may name a claim check: <subject>/<step>/<subject>.<row key>

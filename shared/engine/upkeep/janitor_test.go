@@ -380,3 +380,63 @@ func TestJanitorKeepsParts(t *testing.T) {
 		t.Errorf("blobs left (-want +got):\n%s", diff)
 	}
 }
+
+// Keys of an upload write whatever their holder likes, as long as they live. What no row
+// names goes: parts of a wrong length and of uploads that were given up, while the upload
+// is waited for and when it is complete, and anything of a sum that was purged.
+func TestWhatKeysWroteIsRemoved(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id, j := b.create(t), b.janitor()
+	now, old := sourceparts.Layout{Bytes: 5, PartBytes: 2, Epoch: "now"}, sourceparts.Layout{Bytes: 5, PartBytes: 2, Epoch: "old"}
+	put := func(l sourceparts.Layout, n int, content string) string {
+		name := sourceparts.Name(id, l, n)
+		if _, err := b.blobs.Put(t.Context(), engine.SourcesContainer, name, []byte(content), blobstore.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		return engine.SourcesContainer + ": " + name
+	}
+	left := func(why string, want ...string) {
+		t.Helper()
+		if _, err := j.Pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, b.blobsLeft(t)); diff != "" {
+			t.Errorf("%s: blobs left (-want +got):\n%s", why, diff)
+		}
+	}
+	change := func(by func(v *enginetest.Sum)) {
+		t.Helper()
+		if _, err := b.sums.Change(t.Context(), id, "", func(v *enginetest.Sum) ([]engine.OutboxMessage, error) { by(v); return nil, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(func(v *enginetest.Sum) {
+		v.Upload, v.GivenUp = &engine.Upload{Bytes: now.Bytes, PartBytes: now.PartBytes, Epoch: now.Epoch}, 1
+	})
+	whole := put(now, 0, "ab")
+	put(now, 1, "far more than two bytes")
+	put(old, 0, "ab")
+	left("while it is waited for", whole)
+
+	rest := []string{whole, put(now, 1, "cd"), put(now, 2, "e")}
+	j.Grace = time.Hour
+	if _, err := b.sums.Uploaded(t.Context(), id, now.Epoch, "etag"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.sums.Cancel(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	late := put(old, 1, "cd")
+	left("complete, and keys still write", append(slices.Clone(rest), late)...)
+	j.Grace = 0
+	left("complete, and keys have ended", rest...)
+
+	if _, err := b.sums.Delete(t.Context(), id, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.sums.Erase(t.Context(), id, true); err != nil {
+		t.Fatal(err)
+	}
+	left("purged")
+}

@@ -7,14 +7,11 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azq"
-	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/engine/sourceparts"
 )
 
 // Reconciler sends messages that are missing (paper rows Q3 and Q7). A process may die
@@ -25,7 +22,6 @@ import (
 // Not safe for concurrent use.
 type Reconciler[V, P any] struct {
 	Store  *engine.Store[V, P]
-	Blobs  *blobstore.Store
 	Queues *azq.Client
 	// Grace: a promise that is younger is not checked.
 	Grace time.Duration
@@ -36,8 +32,6 @@ type Reconciler[V, P any] struct {
 	CreateTimeout time.Duration
 	// AbandonAfter is how long an upload may take before its subject is deleted.
 	AbandonAfter time.Duration
-	// KeyLife is how long a key that was given for an upload writes.
-	KeyLife time.Duration
 	// SweepAfter is how long after a purge the mark is kept: late workers may insert rows.
 	SweepAfter time.Duration
 	// Passed, if set, is told at the end of each pass how many subjects had a promise that should
@@ -100,13 +94,12 @@ func (r *Reconciler[V, P]) awaits(mark engine.Inflight) bool {
 func (r *Reconciler[V, P]) due(mark engine.Inflight) bool {
 	age := time.Since(mark.Since)
 	unborn := r.awaits(mark) && age < r.CreateTimeout // nothing to check but what a request may have reserved
-	late := mark.Erased && age < min(r.KeyLife, r.SweepAfter)
-	return age >= r.Grace && !unborn && !late
+	return age >= r.Grace && !unborn
 }
 
 // pause is how long a healthy subject is not checked. Most messages are lost when they are
 // promised, so young marks are checked in every pass and old ones seldom. A subject that was
-// purged is checked twice: when its keys have ended, and when no worker can be late.
+// purged is checked twice: soon, and when no worker can be late.
 func (r *Reconciler[V, P]) pause(mark engine.Inflight) time.Duration {
 	age := time.Since(mark.Since)
 	switch {
@@ -148,15 +141,12 @@ func (r *Reconciler[V, P]) check(ctx context.Context, mark engine.Inflight, now 
 			missing = append(missing, r.Store.FollowMessage())
 		}
 		if indexed && len(missing) == 0 {
-			return r.settle(ctx, mark, view)
+			return false, r.Store.ClearInflight(ctx, mark)
 		}
 	case state == engine.AwaitingUpload:
 		if time.Since(mark.Since) >= r.AbandonAfter {
 			r.Log.Info("remove abandoned upload", "subject", mark.ID)
 			_, err := r.Store.Delete(ctx, mark.ID, view.ETag)
-			return false, err
-		}
-		if err := r.tidy(ctx, view.Meta()); err != nil {
 			return false, err
 		}
 	case state == engine.Deleting:
@@ -179,9 +169,6 @@ func (r *Reconciler[V, P]) sweep(ctx context.Context, mark engine.Inflight) (hea
 	if err := r.Store.Quotas.CountOwned(ctx, mark.ID); err != nil {
 		return false, err
 	}
-	if err := r.Blobs.DeletePrefix(ctx, engine.SourcesContainer, engine.Prefix(mark.ID)); err != nil {
-		return false, err // what its keys wrote after the purge
-	}
 	if time.Since(mark.Since) < r.SweepAfter {
 		return true, nil
 	}
@@ -194,57 +181,6 @@ func (r *Reconciler[V, P]) sweep(ctx context.Context, mark engine.Inflight) (hea
 		return false, nil // the next pass makes sure that none is left
 	}
 	return false, r.Store.ClearInflight(ctx, mark)
-}
-
-// settle removes the mark of a subject of which all is done. When uploads of it were given
-// up, their keys must have ended before.
-func (r *Reconciler[V, P]) settle(ctx context.Context, mark engine.Inflight, view engine.View[V, P]) (healthy bool, _ error) {
-	if view.Meta().GivenUp > 0 && !view.Meta().UploadedAt.IsZero() {
-		if time.Since(view.Meta().UploadedAt) < r.KeyLife {
-			return true, nil
-		}
-		if err := r.tidy(ctx, view.Meta()); err != nil {
-			return false, err
-		}
-	}
-	return false, r.Store.ClearInflight(ctx, mark)
-}
-
-// tidy removes what the keys of an upload wrote that no row names: parts of a wrong
-// length, for a key bounds none, and parts of uploads that were given up. Safe to repeat.
-func (r *Reconciler[V, P]) tidy(ctx context.Context, m engine.Meta) error {
-	if _, inParts := sourceparts.LayoutOf(m.Upload); !inParts && m.GivenUp == 0 {
-		return nil // no key was given
-	}
-	var parts []string
-	for info, err := range r.Blobs.List(ctx, engine.SourcesContainer, sourceparts.PrefixOfAll(m.ID)) {
-		if err != nil {
-			return fmt.Errorf("list parts of %s: %w", m.ID, err)
-		}
-		parts = append(parts, info.Name)
-	}
-	// Read after the list, the row names the newest upload that was listed.
-	now, err := r.Store.Get(ctx, m.ID)
-	if errors.Is(err, engine.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	l, inParts := sourceparts.LayoutOf(now.Meta().Upload)
-	for _, name := range parts {
-		if inParts && strings.HasPrefix(name, sourceparts.Prefix(m.ID, l.Epoch)) {
-			continue
-		}
-		if _, err := r.Blobs.Delete(ctx, engine.SourcesContainer, name, ""); err != nil {
-			return fmt.Errorf("remove a part of %s that was given up: %w", m.ID, err)
-		}
-	}
-	if !inParts || m.State != engine.AwaitingUpload {
-		return nil // a complete upload has every part, in its right length
-	}
-	_, err = sourceparts.Held(ctx, r.Blobs, m.ID, l)
-	return err
 }
 
 // resend promises again those intents whose messages are lost, and counts them.

@@ -3,7 +3,6 @@ package upkeep_test
 import (
 	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -13,11 +12,9 @@ import (
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
-	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/engine/enginetest"
-	"github.com/cutroom/cutroom/shared/engine/sourceparts"
 	"github.com/cutroom/cutroom/shared/engine/upkeep"
 )
 
@@ -305,12 +302,12 @@ func TestRowsWithoutASumAreSwept(t *testing.T) {
 		}
 		return keys
 	}
-	b.rec.SweepAfter, b.rec.KeyLife = time.Hour, time.Hour
+	b.rec.SweepAfter = time.Hour
 	b.pass(t)
 	if len(left()) != 3 {
 		t.Errorf("left %v: within the grace time a worker may still clean up itself", left())
 	}
-	b.rec.SweepAfter = 0
+	b.age(t, id, 2*time.Hour)
 	b.pass(t)
 	if rows := left(); len(rows) != 0 {
 		t.Errorf("rows left: %v", rows)
@@ -319,74 +316,4 @@ func TestRowsWithoutASumAreSwept(t *testing.T) {
 	if marks, err := b.marks(t); err != nil || len(marks) != 0 {
 		t.Errorf("in flight: %v, %v; want nothing", marks, err)
 	}
-}
-
-// Keys of an upload write whatever their holder likes, as long as they live. What no row
-// names goes: parts of a wrong length and of uploads that were given up, while the upload
-// is waited for and when it is complete, and anything of a sum that was purged.
-func TestWhatKeysWroteIsRemoved(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	id := b.create(t)
-	now, old := sourceparts.Layout{Bytes: 5, PartBytes: 2, Epoch: "now"}, sourceparts.Layout{Bytes: 5, PartBytes: 2, Epoch: "old"}
-	put := func(l sourceparts.Layout, n int, content string) string {
-		name := sourceparts.Name(id, l, n)
-		if _, err := b.blobs.Put(t.Context(), engine.SourcesContainer, name, []byte(content), blobstore.Options{}); err != nil {
-			t.Fatal(err)
-		}
-		return engine.SourcesContainer + ": " + name
-	}
-	left := func(why string, want ...string) {
-		t.Helper()
-		b.pass(t)
-		if diff := cmp.Diff(want, b.blobsLeft(t)); diff != "" {
-			t.Errorf("%s: blobs left (-want +got):\n%s", why, diff)
-		}
-	}
-	change := func(by func(v *enginetest.Sum)) {
-		t.Helper()
-		if _, err := b.sums.Change(t.Context(), id, "", func(v *enginetest.Sum) ([]engine.OutboxMessage, error) { by(v); return nil, nil }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	change(func(v *enginetest.Sum) {
-		v.Upload, v.GivenUp = &engine.Upload{Bytes: now.Bytes, PartBytes: now.PartBytes, Epoch: now.Epoch}, 1
-	})
-	rec, err := b.sums.Get(t.Context(), id)
-	if err == nil {
-		err = b.sums.MarkInflight(t.Context(), rec.Subject.Meta)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	whole := put(now, 0, "ab")
-	put(now, 1, "far more than two bytes")
-	put(old, 0, "ab")
-	left("while it is waited for", whole)
-
-	rest := []string{whole, put(now, 1, "cd"), put(now, 2, "e")}
-	b.rec.KeyLife = time.Hour
-	if _, err := b.sums.Uploaded(t.Context(), id, now.Epoch, "etag"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.sums.Cancel(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
-	if rec, err = b.sums.Get(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
-	b.indexed(t, id, rec.Subject.UpdatedAt)
-	late := put(old, 1, "cd")
-	left("complete, and keys still write", append(slices.Clone(rest), late)...)
-	b.rec.KeyLife = 0
-	left("complete, and keys have ended", rest...)
-
-	if _, err := b.sums.Delete(t.Context(), id, ""); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.sums.Erase(t.Context(), id, true); err != nil {
-		t.Fatal(err)
-	}
-	b.rec.SweepAfter = time.Hour
-	left("purged")
 }

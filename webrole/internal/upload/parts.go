@@ -130,7 +130,7 @@ func (s *Service) replaceUpload(ctx context.Context, id engine.ID, old, mine *en
 		return rec, err
 	}
 	// The row goes before the blobs: what a crash leaves here, or a key writes that is
-	// still valid, is the reconciler's.
+	// still valid, is the janitor's.
 	if err := s.blobs.DeletePrefix(ctx, engine.SourcesContainer, sourceparts.Prefix(id, old.Epoch)); err != nil {
 		return rec, fmt.Errorf("remove the parts of %s that were given up: %w", id, err)
 	}
