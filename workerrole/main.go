@@ -88,7 +88,7 @@ func runWith(ctx context.Context, cfg config) error {
 	if err := provision.Await(ctx, account, queues, step.Tables(features), cfg.AdminAddr); err != nil {
 		return err
 	}
-	scratch, err := runner.MakeScratch(cfg.Scratch)
+	scratch, err := runner.MakeScratch(cfg.Scratch, log)
 	if err != nil {
 		return err
 	}
@@ -229,7 +229,6 @@ func (r *role) run(ctx context.Context, work *azq.Client, leader *upkeep.Leader)
 			return now
 		}, r.log)
 	})
-	duties.Go(func() { upkeep.Repeat(ctx, time.Hour, r.sweepScratch) })
 	context.AfterFunc(ctx, func() { r.log.Info("draining: messages are given back") }) // not ready any more; the listener is closed below
 	if err := work.Run(ctx); err != nil {
 		return err // of a step that did not stop in time: its message was released
@@ -238,18 +237,6 @@ func (r *role) run(ctx context.Context, work *azq.Client, leader *upkeep.Leader)
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	return server.Stop(last)
-}
-
-// sweepScratch removes what killed workers left on this disk. Every worker does it, because
-// no other may see its disk.
-func (r *role) sweepScratch() {
-	removed, err := r.scratch.Sweep()
-	if err != nil {
-		r.log.Warn("sweep scratch", "error", err)
-	}
-	if removed > 0 {
-		r.log.Info("removed scratch directories of killed workers", "count", removed)
-	}
 }
 
 // probes check for the consumer's circuit breakers whether a dependency works: with one

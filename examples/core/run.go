@@ -104,7 +104,7 @@ func serve(ctx context.Context, listener net.Listener, routes http.Handler) erro
 }
 
 func (s *Service[P]) work(ctx context.Context) error {
-	scratch, err := runner.MakeScratch(os.TempDir())
+	scratch, err := runner.MakeScratch(os.TempDir(), slog.Default())
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,6 @@ func (s *Service[P]) work(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop() // before it waits for them
 	others.Go(func() { leader.Run(ctx) })
-	others.Go(func() { upkeep.Repeat(ctx, time.Hour, func() { _, _ = scratch.Sweep() }) }) // of killed workers
 	host, _ := os.Hostname()
 	self := workers.Worker{Name: s.name, Host: host, PID: os.Getpid(), StartedAt: time.Now().UTC()}
 	others.Go(func() {

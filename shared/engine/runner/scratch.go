@@ -4,10 +4,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
-	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -20,124 +20,79 @@ import (
 // process of every container has the same.
 const scratchPrefix = "cutroom-scratch-"
 
-// errTaken says that a living process has the lock of a directory, or that it was removed.
-var errTaken = errors.New("another process has it, or removed it")
-
 // Scratch is a directory for temporary files that only this process uses.
 type Scratch struct {
-	Dir string
-
-	mu   sync.Mutex
-	lock *os.File // the directory, opened; nil at first
+	Dir  string
+	lock *os.File // the directory, opened
 }
 
-// MakeScratch makes a directory for this process below parent. Other workers may use the
-// same parent, also from other containers that share a volume.
-func MakeScratch(parent string) (*Scratch, error) {
-	for {
-		s := &Scratch{Dir: filepath.Join(parent, scratchPrefix+rand.Text())}
-		err := s.keep()
-		if errors.Is(err, errTaken) {
-			continue // another worker's Sweep found the new directory before it was locked
-		}
-		if err != nil {
-			return nil, fmt.Errorf("make scratch directory: %w", err)
-		}
-		return s, nil
+// MakeScratch removes what killed workers left below parent, and makes a directory for this
+// process there. Other workers may use the same parent, also from other containers that share a
+// volume.
+func MakeScratch(parent string, log *slog.Logger) (*Scratch, error) {
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return nil, fmt.Errorf("make the parent of scratch directories: %w", err)
 	}
-}
-
-// keep makes the directory and locks it, unless that is so. A cleaner of temporary files
-// takes it.
-func (s *Scratch) keep() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
-		return err
+	sweep(parent, log)
+	unnamed, err := os.MkdirTemp(parent, "cutroom-new-")
+	if err != nil {
+		return nil, fmt.Errorf("make scratch directory: %w", err)
 	}
-	if !leadsTo(s.Dir, s.lock) {
-		lock, err := lockDir(s.Dir)
-		if err != nil {
-			return err
-		}
-		_ = s.lock.Close() // of a directory that a cleaner took
-		s.lock = lock
+	s := &Scratch{Dir: filepath.Join(parent, scratchPrefix+rand.Text())}
+	if s.lock, err = lockDir(unnamed); err != nil {
+		return nil, err
 	}
-	return os.Chmod(s.Dir, 0o700) //nolint:gosec // a directory of this user alone
+	if err := os.Rename(unnamed, s.Dir); err != nil { // others sweep it from now on, and it is locked
+		return nil, fmt.Errorf("name scratch directory: %w", err)
+	}
+	return s, nil
 }
 
 // Close removes the directory and then releases its lock.
 func (s *Scratch) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return errors.Join(os.RemoveAll(s.Dir), s.lock.Close())
 }
 
-// Sweep removes the directories of workers that were killed and returns how many. Any
-// number of workers may call it at once.
-func (s *Scratch) Sweep() (removed int, _ error) {
-	parent := filepath.Dir(s.Dir)
-	entries, err := os.ReadDir(parent)
-	if err != nil {
-		return 0, fmt.Errorf("look for old scratch directories: %w", err)
-	}
-	var errs []error
-	for _, e := range entries {
-		if !e.IsDir() || !strings.HasPrefix(e.Name(), scratchPrefix) {
-			continue
-		}
-		dir := filepath.Join(parent, e.Name())
+// sweep removes the directories of workers that were killed. Any number of workers may do it at
+// once.
+func sweep(parent string, log *slog.Logger) {
+	names, _ := fs.Glob(os.DirFS(parent), scratchPrefix+"*")
+	for _, name := range names {
+		dir := filepath.Join(parent, name)
 		lock, err := lockDir(dir)
-		if errors.Is(err, errTaken) {
+		if errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, fs.ErrNotExist) {
 			continue // its owner lives, or another sweep was first
 		}
 		if err == nil {
-			err = os.RemoveAll(dir)
-			_ = lock.Close()
+			err = errors.Join(os.RemoveAll(dir), lock.Close())
 		}
-		if err == nil {
-			removed++
+		if err != nil {
+			log.Warn("remove the scratch directory of a killed worker", "error", err)
+			continue
 		}
-		errs = append(errs, err)
+		log.Info("removed the scratch directory of a killed worker", "name", name)
 	}
-	if err := errors.Join(errs...); err != nil {
-		return removed, fmt.Errorf("remove old scratch directories: %w", err)
-	}
-	return removed, nil
 }
 
-// lockDir opens a directory and takes its lock without waiting, or returns errTaken.
-// Another opening of it cannot take the lock, not even in this process. Child processes
-// lose it when they start their program, because Go opens files with close-on-exec.
+// lockDir opens a directory and takes its lock without waiting. Another opening of it cannot
+// take the lock, not even in this process. Child processes lose it when they start their
+// program, because Go opens files with close-on-exec.
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.Open(dir)
-	if err == nil {
-		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	}
-	if err == nil && leadsTo(dir, f) {
-		return f, nil
-	}
-	_ = f.Close()
-	if err == nil || errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, os.ErrNotExist) {
-		return nil, errTaken
-	}
-	return nil, fmt.Errorf("lock a scratch directory: %w", err)
-}
-
-func leadsTo(name string, open *os.File) bool {
-	named, err := os.Stat(name)
 	if err != nil {
-		return false
+		return nil, fmt.Errorf("lock a scratch directory: %w", err)
 	}
-	info, err := open.Stat()
-	return err == nil && os.SameFile(named, info)
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock a scratch directory: %w", err), f.Close())
+	}
+	return f, nil
 }
 
 // Probe finds out whether the directory takes files, and makes it again when it was
 // removed: need bytes must be free, and 1 MiB is written, read and removed. What fails
 // is trouble of kind "disk". Safe to repeat, also while steps run.
 func (s *Scratch) Probe(need int64) error {
-	err := s.keep()
+	err := os.MkdirAll(s.Dir, 0o700) // a cleaner of temporary files takes it
 	if err == nil {
 		err = CheckFreeSpace(s.Dir, need)
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) {
 	if parent == "" {
 		azuritetest.Main(m)
 	}
-	s, err := runner.MakeScratch(parent)
+	s, err := runner.MakeScratch(parent, slog.Default())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -78,31 +79,26 @@ func mustBeThere(t *testing.T, dir string, want bool) {
 func TestScratchOfAKilledWorkerIsRemoved(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()
-	own, err := runner.MakeScratch(parent)
-	if err != nil {
-		t.Fatal(err)
+	start := func() *runner.Scratch {
+		t.Helper()
+		another, err := runner.MakeScratch(parent, slog.Default())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return another
 	}
-	twin, err := runner.MakeScratch(parent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	own, twin := start(), start()
 	alive, _ := worker(t, parent)
 	killed, kill := worker(t, parent)
-	sweep := func(want int) {
-		t.Helper()
-		if n, err := own.Sweep(); err != nil || n != want {
-			t.Errorf("Sweep = %d, %v; want %d", n, err, want)
-		}
-	}
-	sweep(0)
+	second := start()
 	mustBeThere(t, killed, true)
 	kill()
-	sweep(1)
+	third := start()
 	mustBeThere(t, killed, false)
-	for _, dir := range []string{own.Dir, twin.Dir, alive} {
+	for _, dir := range []string{own.Dir, twin.Dir, second.Dir, alive} {
 		mustBeThere(t, dir, true)
 	}
-	if err := errors.Join(own.Close(), twin.Close()); err != nil {
+	if err := errors.Join(own.Close(), twin.Close(), second.Close(), third.Close()); err != nil {
 		t.Fatal(err)
 	}
 	left, err := os.ReadDir(parent)
@@ -114,7 +110,7 @@ func TestScratchOfAKilledWorkerIsRemoved(t *testing.T) {
 	}
 }
 
-// Sweeps and starts at the same moment: no directory in use is lost.
+// Each start sweeps. Many at the same moment lose no directory in use.
 func TestScratchWhileOthersSweep(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()
@@ -122,14 +118,13 @@ func TestScratchWhileOthersSweep(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 50 {
-				s, err := runner.MakeScratch(parent)
+				s, err := runner.MakeScratch(parent, slog.Default())
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				_, err = s.Sweep()
 				_, gone := os.Stat(s.Dir)
-				if err := errors.Join(err, gone, s.Close()); err != nil {
+				if err := errors.Join(gone, s.Close()); err != nil {
 					t.Error(err)
 				}
 			}
@@ -142,26 +137,20 @@ func TestScratchWhileOthersSweep(t *testing.T) {
 	}
 }
 
-// A cleaner of temporary files takes the directory of an idle worker. It is made again, and
-// is safe from sweeps again.
+// A cleaner of temporary files takes the directory of an idle worker. It is made again.
 func TestScratchThatACleanerTookIsMadeAgain(t *testing.T) {
 	t.Parallel()
-	s, err := runner.MakeScratch(t.TempDir())
+	s, err := runner.MakeScratch(filepath.Join(t.TempDir(), "new"), slog.Default())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
-		if err := os.RemoveAll(s.Dir); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Probe(0); err != nil {
-			t.Fatal(err)
-		}
-		if n, err := s.Sweep(); n != 0 || err != nil {
-			t.Errorf("%d directories were swept: %v", n, err)
-		}
-		mustBeThere(t, s.Dir, true)
+	if err := os.RemoveAll(s.Dir); err != nil {
+		t.Fatal(err)
 	}
+	if err := s.Probe(0); err != nil {
+		t.Fatal(err)
+	}
+	mustBeThere(t, s.Dir, true)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -119,7 +119,7 @@ func (l *Leader) lead(ctx context.Context, lease *blobstore.BlobLease, held time
 	term, stop := context.WithCancel(ctx)
 	var duties sync.WaitGroup
 	for _, d := range l.Duties {
-		duties.Go(func() { Repeat(term, d.Every, func() { l.do(term, d) }) })
+		duties.Go(func() { repeat(term, d.Every, func() { l.do(term, d) }) })
 	}
 	for term.Err() == nil {
 		_ = azstore.Sleep(term, leaseTime/3)
@@ -158,8 +158,8 @@ func (l *Leader) do(ctx context.Context, d Duty) {
 	}
 }
 
-// Repeat does something until ctx ends, with a pause after each time.
-func Repeat(ctx context.Context, pause time.Duration, do func()) {
+// repeat does something until ctx ends, with a pause after each time.
+func repeat(ctx context.Context, pause time.Duration, do func()) {
 	for ctx.Err() == nil {
 		do()
 		_ = azstore.Sleep(ctx, pause)
@@ -194,7 +194,7 @@ const Alive = 5 * beatEvery
 // at most every second.
 func Heartbeat(ctx context.Context, register *workers.Register, now func() workers.Worker, log *slog.Logger) {
 	var last workers.Worker // as the row has it
-	Repeat(ctx, noteEvery, func() {
+	repeat(ctx, noteEvery, func() {
 		w := now()
 		w.Every = beatEvery
 		if len(w.Busy) == 0 && !w.Leader {
