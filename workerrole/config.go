@@ -36,7 +36,7 @@ type config struct {
 	FFmpeg, FFprobe string // paths, or names to be found in PATH
 	Sandbox         sandbox.Mode
 	Scratch         string // directory for temporary files
-	ScratchFree     int64  // bytes that must be free there before a step is taken
+	ScratchFree     int64  // bytes that must be free there when a step begins
 
 	ReconcileEvery time.Duration
 	ReconcileGrace time.Duration

@@ -234,7 +234,7 @@ func TestFullDiskOfOneWorkerFailsNoVideo(t *testing.T) {
 	if err != nil || w.Failed != 0 || w.Troubled == 0 || w.Troubled > 60 {
 		t.Errorf("the sick worker: %+v, %v", w, err)
 	}
-	// One that has no room begins no step, so it has none to fail.
+	// One that has no room gives each step back, at no cost.
 	if w, err = s.row(t, "no room"); err != nil || w.Failed != 0 || w.Troubled == 0 || !strings.Contains(w.Trouble, "scratch disk") {
 		t.Errorf("the worker without room: %+v, %v", w, err)
 	}

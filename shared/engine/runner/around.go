@@ -61,13 +61,6 @@ func (r *Runner[V, P]) reportAttempt(ctx context.Context, d *delivery[V, P], nex
 	return err
 }
 
-func (r *Runner[V, P]) requireSpace(ctx context.Context, d *delivery[V, P], next handler[V, P]) error {
-	if err := CheckFreeSpace(r.Scratch, r.FreeSpace); err != nil {
-		return err
-	}
-	return next(ctx, d)
-}
-
 func (r *Runner[V, P]) makeScratch(ctx context.Context, d *delivery[V, P], next handler[V, P]) error {
 	return d.work.WithScratch(func() error { return next(ctx, d) })
 }

@@ -47,7 +47,7 @@ type Runner[V, P any] struct {
 	Step      Step[V, P]
 	Worker    string        // name of this worker role, for the timeline
 	Scratch   string        // directory for scratch directories
-	FreeSpace int64         // bytes that must be free there before a step is taken
+	FreeSpace int64         // bytes that must be free there when a step begins
 	Watch     time.Duration // how often a running step checks whether its subject still wants it
 	Log       *slog.Logger
 	Hooks     Hooks[V, P]
@@ -122,11 +122,10 @@ func (r *Runner[V, P]) Handle(ctx context.Context, job *azq.RawJob) error {
 	}
 	return wrap(r.run,
 		r.countUsage,    // tells the metrics of the delivery, and counts what the attempt spends
-		r.requireSpace,  // takes no step while the disk is nearly full
 		r.judge,         // says what an error means for the step's row and for the message
 		r.before,        // lets the product do something else with the message
 		r.orderOfWrites, // claim, run, commit, send
-		r.makeScratch,   // gives the attempt a directory
+		r.makeScratch,   // gives the attempt a directory, unless the disk is nearly full
 		r.blameHost,     // looks for trouble of this machine behind an error
 		r.watchSubject,  // ends the attempt when its subject is deleted
 	)(ctx, d)

@@ -94,7 +94,7 @@ func lockDir(dir string) (*os.File, error) {
 func (s *Scratch) Probe(need int64) error {
 	err := os.MkdirAll(s.Dir, 0o700) // a cleaner of temporary files takes it
 	if err == nil {
-		err = CheckFreeSpace(s.Dir, need)
+		err = checkFreeSpace(s.Dir, need)
 	}
 	if err == nil {
 		err = tryFile(s.Dir)
@@ -119,9 +119,9 @@ func tryFile(dir string) error {
 	return err
 }
 
-// CheckFreeSpace returns trouble of kind "disk", which costs the item nothing, when this user
+// checkFreeSpace returns trouble of kind "disk", which costs the item nothing, when this user
 // may not write need bytes below dir, or when that cannot be found out.
-func CheckFreeSpace(dir string, need int64) error {
+func checkFreeSpace(dir string, need int64) error {
 	var fs unix.Statfs_t
 	err := unix.Statfs(dir, &fs)
 	if free := int64(fs.Bavail) * int64(fs.Bsize); err == nil && free < need {
@@ -131,7 +131,7 @@ func CheckFreeSpace(dir string, need int64) error {
 }
 
 // CheckFreeSpace asks for bytes on top of what must stay free in any case.
-func (w *Work[V, P]) CheckFreeSpace(bytes int64) error { return CheckFreeSpace(w.Dir, w.room+bytes) }
+func (w *Work[V, P]) CheckFreeSpace(bytes int64) error { return checkFreeSpace(w.Dir, w.room+bytes) }
 
 // diskError says that an error of a local file is not the item's doing.
 type diskError struct{ error }

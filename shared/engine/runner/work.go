@@ -53,8 +53,11 @@ func (w *Work[V, P]) claimed(c *engine.Claim[V, P]) {
 // Growing reports whether the upload was going on when the step was claimed.
 func (w *Work[V, P]) Growing() bool { return w.meta.SourceETag == "" && !w.Key.OnRequest() }
 
-// WithScratch gives w a directory while do runs.
+// WithScratch gives w a directory while do runs, unless the disk is nearly full.
 func (w *Work[V, P]) WithScratch(do func() error) (err error) {
+	if err := checkFreeSpace(w.scratch, w.room); err != nil {
+		return err
+	}
 	if w.Dir, err = os.MkdirTemp(w.scratch, w.Key.Step+"-"); err != nil {
 		return diskTrouble("make a directory for an attempt", err)
 	}
