@@ -41,8 +41,9 @@ func New(videos *videostore.Store, blobs *blobstore.Store) *Uploads {
 	return &Uploads{videos: videos, blobs: blobs}
 }
 
-// Arrived promises what can be made of the parts of an upload that are held, ascending. Parts
-// that come without a call wait for the next one, or for the end of an early step. Safe to repeat.
+// Arrived promises what can be made of the parts of an upload that are held, ascending; nil for
+// those that are there now. Parts that come without a call wait for the next one, or for the end
+// of an early step. Safe to repeat.
 func (u *Uploads) Arrived(ctx context.Context, id engine.ID, held []sourceparts.Part) (videostore.Record, error) {
 	for {
 		rec, err := u.videos.Get(ctx, id)
@@ -51,6 +52,11 @@ func (u *Uploads) Arrived(ctx context.Context, id engine.ID, held []sourceparts.
 		}
 		upload := rec.Subject.Upload
 		layout, inParts := sourceparts.LayoutOf(upload)
+		if held == nil && inParts {
+			if held, err = sourceparts.Held(ctx, u.blobs, id, layout); err != nil {
+				return videostore.Record{}, err
+			}
+		}
 		switch {
 		case !inParts || rec.Subject.State != engine.AwaitingUpload || upload.ProbeTries >= maxTries || len(held) >= layout.Count():
 			return rec, nil // nothing can be done, or Uploaded does it all
@@ -132,7 +138,10 @@ func (u *Uploads) Settle(ctx context.Context, key engine.Key, snoozes int, err e
 	waits, e := false, error(nil)
 	switch {
 	case err == nil:
-		return u.promiseHeld(ctx, key.ID)
+		if _, err = u.Arrived(ctx, key.ID, nil); errors.Is(err, engine.ErrNotFound) {
+			return nil
+		}
+		return err
 	case isMissing && first:
 		waits, e = u.change(ctx, key.ID, func(upload *engine.Upload) {
 			upload.PriorityParts, upload.ProbeTries = missing.parts, upload.ProbeTries+1
@@ -153,23 +162,6 @@ func (u *Uploads) Settle(ctx context.Context, key engine.Key, snoozes int, err e
 		return azq.Unwanted("waits for the upload: " + err.Error())
 	}
 	return azq.Snooze(min(firstPause<<min(snoozes, 10), lastPause), err.Error())
-}
-
-// promiseHeld is Arrived for the parts that are there.
-func (u *Uploads) promiseHeld(ctx context.Context, id engine.ID) error {
-	rec, err := u.videos.Get(ctx, id)
-	layout, inParts := sourceparts.LayoutOf(rec.Subject.Upload)
-	if errors.Is(err, engine.ErrNotFound) || err == nil && !inParts {
-		return nil
-	}
-	var held []sourceparts.Part
-	if err == nil {
-		held, err = sourceparts.Held(ctx, u.blobs, id, layout)
-	}
-	if err == nil {
-		_, err = u.Arrived(ctx, id, held)
-	}
-	return err
 }
 
 // giveUp has nothing more promised before the upload is complete.
