@@ -52,10 +52,10 @@ func LayoutOf(u *engine.Upload) (Layout, bool) {
 	return Layout{Bytes: u.Bytes, PartBytes: u.PartBytes, Epoch: u.Epoch}, true
 }
 
-// Check returns ErrManifest when a layout makes no sense.
+// Check returns an error when a layout makes no sense: it was not made by this package.
 func (l Layout) Check() error {
 	if l.Bytes <= 0 || l.PartBytes <= 0 || l.Epoch == "" || strings.Contains(l.Epoch, "/") || (l.Bytes-1)/l.PartBytes >= MaxParts {
-		return fmt.Errorf("%w: %d bytes in parts of %d, epoch %q", ErrManifest, l.Bytes, l.PartBytes, l.Epoch)
+		return fmt.Errorf("%d bytes in parts of %d, epoch %q, are no upload", l.Bytes, l.PartBytes, l.Epoch)
 	}
 	return nil
 }
@@ -144,10 +144,6 @@ func First(u *engine.Upload) []int {
 // manifestName ends the names of manifests. It is no number, so it is no part.
 const manifestName = "manifest"
 
-// ErrManifest says that a manifest cannot be read or does not fit its layout, or that a
-// layout makes no sense: it was not made by this package.
-var ErrManifest = errors.New("manifest of an upload is not readable")
-
 // Manifest is the source of a subject: all parts, each in the version that was checked.
 type Manifest struct {
 	Layout
@@ -157,17 +153,17 @@ type Manifest struct {
 // ManifestName is the name of the manifest in engine.SourcesContainer.
 func ManifestName(id engine.ID, epoch string) string { return Prefix(id, epoch) + manifestName }
 
-// Check returns ErrManifest when parts are missing or have not the length of their place.
+// Check returns an error when parts are missing or have not the length of their place.
 func (m Manifest) Check() error {
 	if err := m.Layout.Check(); err != nil {
 		return err
 	}
 	if len(m.Parts) != m.Count() {
-		return fmt.Errorf("%w: %d of %d parts", ErrManifest, len(m.Parts), m.Count())
+		return fmt.Errorf("manifest with %d of %d parts", len(m.Parts), m.Count())
 	}
 	for n, p := range m.Parts {
 		if p.Number != n || p.Bytes != m.Range(n).Length || p.ETag == "" {
-			return fmt.Errorf("%w: part %d", ErrManifest, n)
+			return fmt.Errorf("manifest with a wrong part %d", n)
 		}
 	}
 	return nil
@@ -201,17 +197,18 @@ func PutManifest(ctx context.Context, blobs *blobstore.Store, id engine.ID, m Ma
 }
 
 // ReadManifest reads one version of a manifest by its name. blobstore.ErrChanged when
-// another version is there, blobstore.ErrNotFound, ErrManifest.
+// another version is there, blobstore.ErrNotFound.
 func ReadManifest(ctx context.Context, blobs *blobstore.Store, name, etag string) (Manifest, error) {
 	content, _, err := blobs.GetVersion(ctx, engine.SourcesContainer, name, etag)
 	if err != nil {
 		return Manifest{}, err
 	}
 	var m Manifest
-	if err := json.Unmarshal(content, &m); err != nil {
-		return Manifest{}, fmt.Errorf("read %s: %w: %w", name, ErrManifest, err)
+	err = json.Unmarshal(content, &m)
+	if err == nil {
+		err = m.Check()
 	}
-	if err := m.Check(); err != nil {
+	if err != nil {
 		return Manifest{}, fmt.Errorf("read %s: %w", name, err)
 	}
 	return m, nil
