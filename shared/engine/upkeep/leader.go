@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -176,31 +175,16 @@ func firstErrors(errs []error) error {
 	return errors.Join(errs...)
 }
 
-const (
-	// beatEvery is how often a worker rewrites its row that works or leads.
-	beatEvery = workers.BeatEvery
-	// restEvery is the same for one that has nothing to do.
-	restEvery = 10 * time.Second
-	// noteEvery is how soon the row tells people who watch that an item began or ended.
-	noteEvery = time.Second
-)
-
-// Alive is how old the latest heartbeat of a living worker can be that works or leads: some
+// Alive is how old the latest heartbeat of a living worker can be that works or leads: many
 // may be lost.
-const Alive = 5 * beatEvery
+const Alive = 15 * workers.BeatEvery
 
-// Heartbeat keeps a worker's row in the register until ctx ends, then removes it. A
-// worker whose items stay the same writes every 3 s, one without items every 10 s, and any other
-// at most every second.
+// Heartbeat keeps a worker's row in the register until ctx ends, then removes it.
 func Heartbeat(ctx context.Context, register *workers.Register, now func() workers.Worker, log *slog.Logger) {
 	var last workers.Worker // as the row has it
-	repeat(ctx, noteEvery, func() {
+	repeat(ctx, workers.BeatEvery, func() {
 		w := now()
-		w.Every = beatEvery
-		if len(w.Busy) == 0 && !w.Leader {
-			w.Every = restEvery
-		}
-		if time.Since(last.SeenAt) < w.Every && sameItems(w, last) {
+		if w.Rests() && last.Rests() && time.Since(last.SeenAt) < workers.RestEvery {
 			return
 		}
 		w.SeenAt = time.Now().UTC()
@@ -214,12 +198,4 @@ func Heartbeat(ctx context.Context, register *workers.Register, now func() worke
 	if err := register.Leave(leave, now().Name); err != nil {
 		log.Debug("leave the register", "error", err)
 	}
-}
-
-// sameItems reports whether a worker holds what it held, and does so equally well.
-func sameItems(a, b workers.Worker) bool {
-	return a.Draining == b.Draining && a.Leader == b.Leader && a.Trouble == b.Trouble &&
-		slices.EqualFunc(a.Busy, b.Busy, func(x, y azq.Running) bool {
-			return x.MessageID == y.MessageID && x.DequeueCount == y.DequeueCount && x.Renewals == y.Renewals
-		})
 }

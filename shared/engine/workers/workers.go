@@ -31,7 +31,6 @@ type Worker struct {
 	PID       int            `json:"pid"`
 	StartedAt time.Time      `json:"startedAt"`
 	SeenAt    time.Time      `json:"seenAt"`
-	Every     time.Duration  `json:"every"` // the longest pause until the next heartbeat, nanoseconds
 	Draining  bool           `json:"draining"`
 	Leader    bool           `json:"leader"` // elected for reconciling and cleaning
 	Pools     map[string]int `json:"pools"`  // slots by pool
@@ -48,12 +47,22 @@ type Worker struct {
 	Breakers []azq.BreakerStats `json:"breakers,omitempty"`
 }
 
-// BeatEvery is the pause between two heartbeats of a worker that works.
-const BeatEvery = 3 * time.Second
+// Pauses between two heartbeats of a worker, at most.
+const (
+	BeatEvery = time.Second
+	RestEvery = 10 * time.Second
+)
 
-// Overdue is how late the worker's next heartbeat is; negative before it is due.
+// Rests reports whether the worker neither works nor leads: then it has little to tell.
+func (w Worker) Rests() bool { return len(w.Busy) == 0 && !w.Leader }
+
+// Overdue is how late the worker's next heartbeat is, or, of one that works, the third;
+// negative before it is due.
 func (w Worker) Overdue(now time.Time) time.Duration {
-	return now.Sub(w.SeenAt) - max(w.Every, BeatEvery)
+	if w.Rests() {
+		return now.Sub(w.SeenAt) - RestEvery
+	}
+	return now.Sub(w.SeenAt) - 3*BeatEvery
 }
 
 // Doing is the worker with what its client is doing now.
