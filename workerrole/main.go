@@ -156,7 +156,7 @@ func (r *role) consumer(steps map[string]pipeline.Step) (*azq.Client, error) {
 	for name, s := range steps {
 		handlers[name] = pipeline.New(pipeline.Runner{
 			Blobs: r.Blobs, Worker: r.cfg.Name, Scratch: r.scratch.Dir, FreeSpace: r.cfg.ScratchFree, Watch: 5 * time.Second, Log: r.log,
-			Hooks: runner.Hooks[video.Video, video.Plan]{CheckHost: r.checkHost, Delivered: r.measured.delivered, Ended: r.measured.ended},
+			Hooks: runner.Hooks[video.Video, video.Plan]{CheckHost: r.checkHost, Delivered: r.measured.delivered},
 		}, r.Videos, r.hooks, s)
 	}
 	work := r.queues.With(azq.Options{

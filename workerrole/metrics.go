@@ -154,31 +154,26 @@ func (m *metrics) changed(before, after video.Video) {
 	}
 }
 
+// attempt is told of every attempt. The end of a lost one is not known.
 func (m *metrics) attempt(key engine.Key, plan video.Plan, a engine.Attempt) {
-	m.ended(key.Step, a)
-	if a.Outcome != engine.OutcomeDone || a.Usage == nil || workflow.Declaration.StepOf(key).Makes != workflow.Pictures || key.Index >= len(plan.Chunks) {
-		return
-	}
-	chunk := plan.Chunks[key.Index]
-	m.mediaSeconds.Add(plan.FPS.Seconds(chunk.To - chunk.From))
-	m.encodingCPU.Add(a.Usage.CPU)
-}
-
-// ended counts an attempt of any step. The end of a lost one is not known.
-func (m *metrics) ended(step string, a engine.Attempt) {
-	m.attempts.WithLabelValues(step, string(a.Outcome)).Inc()
+	m.attempts.WithLabelValues(key.Step, string(a.Outcome)).Inc()
 	if a.Outcome != engine.OutcomeLost {
-		m.took.WithLabelValues(step).Observe(max(0, a.Ended.Sub(a.Started)).Seconds())
+		m.took.WithLabelValues(key.Step).Observe(max(0, a.Ended.Sub(a.Started)).Seconds())
 	}
 	if a.Usage == nil {
 		return
 	}
-	m.cpu.WithLabelValues(step).Observe(a.Usage.CPU)
+	m.cpu.WithLabelValues(key.Step).Observe(a.Usage.CPU)
 	for kind, n := range a.Usage.Requests {
 		m.workRequests.WithLabelValues(sharedmetrics.Split(kind)).Add(float64(n))
 	}
 	m.workBytes.WithLabelValues("sent").Add(float64(a.Usage.Sent))
 	m.workBytes.WithLabelValues("received").Add(float64(a.Usage.Received))
+	if a.Outcome == engine.OutcomeDone && workflow.Declaration.StepOf(key).Makes == workflow.Pictures && key.Index < len(plan.Chunks) {
+		chunk := plan.Chunks[key.Index]
+		m.mediaSeconds.Add(plan.FPS.Seconds(chunk.To - chunk.From))
+		m.encodingCPU.Add(a.Usage.CPU)
+	}
 }
 
 // delivered measures the wait of an item that is delivered for the first time. Hosts'

@@ -167,8 +167,9 @@ func (r Run) TotalUsage() (sum Usage, notCounted int) {
 type Observer[V, P any] struct {
 	// Subject is told of every change of META by an edit or by the end of a step.
 	Subject func(before, after V)
-	// Attempt is told of every attempt whose end was written into its step's row: of a lost
-	// one by the next claim. The plan is empty where it was not read.
+	// Attempt is told of every attempt whose end was written into its step's row, of a lost
+	// one by the next claim, and by package runner of those at steps without rows. The plan is
+	// empty where it was not read.
 	Attempt func(key Key, plan P, a Attempt)
 }
 

@@ -75,7 +75,7 @@ func (w Worker) Upkeeper(grace time.Duration) (*upkeep.Reconciler[Sum, Plan], *u
 func (w Worker) Run(ctx context.Context) error {
 	store, queues := w.Sums()
 	store.Observer.Attempt = func(key engine.Key, _ Plan, a engine.Attempt) {
-		if w.Told != nil {
+		if w.Told != nil && store.StepOf(key).HasRows() {
 			w.Told(key, a)
 		}
 	}

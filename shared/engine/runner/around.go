@@ -39,11 +39,12 @@ func (r *Runner[V, P]) countUsage(ctx context.Context, d *delivery[V, P], next h
 	return err
 }
 
-// reportAttempt tells the metrics of an attempt that no row tells of.
+// reportAttempt tells the store's observer of an attempt that has no row.
 func (r *Runner[V, P]) reportAttempt(ctx context.Context, d *delivery[V, P], next handler[V, P]) error {
 	begun := time.Now()
 	err := next(ctx, d)
-	if r.Hooks.Ended == nil {
+	observe := r.Store.Observer.Attempt
+	if observe == nil {
 		return err
 	}
 	outcome := engine.OutcomeDone
@@ -57,7 +58,7 @@ func (r *Runner[V, P]) reportAttempt(ctx context.Context, d *delivery[V, P], nex
 		outcome = engine.OutcomeRetry
 	}
 	spent := d.spent()
-	r.Hooks.Ended(d.key.Step, engine.Attempt{Started: begun, Ended: time.Now(), Outcome: outcome, Usage: &spent})
+	observe(d.key, d.work.Plan, engine.Attempt{Started: begun, Ended: time.Now(), Outcome: outcome, Usage: &spent})
 	return err
 }
 

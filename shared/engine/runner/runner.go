@@ -68,10 +68,8 @@ type Hooks[V, P any] struct {
 	// At is told of points in the order of writes, such as "encode/claimed": tests stop there.
 	At func(point string)
 
-	// Delivered and Ended are told of every delivery, and of every attempt of a step without
-	// rows; engine.Observer is told of the other attempts. For metrics.
+	// Delivered is told of every delivery, for metrics.
 	Delivered func(job *azq.RawJob, asked time.Time)
-	Ended     func(step string, a engine.Attempt)
 }
 
 // Programs is what the programs of an attempt took: of memory and disk the most at once, in bytes.
