@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -117,8 +116,7 @@ func parsePools(s string) (map[string]int, error) {
 	for part := range strings.SplitSeq(s, ",") {
 		name, count, _ := strings.Cut(strings.TrimSpace(part), "=")
 		n, err := strconv.Atoi(count)
-		known := slices.ContainsFunc(workflow.Specs, func(s azq.Spec) bool { return s.Pool == name })
-		if !known || err != nil || n < 0 || n > 256 {
+		if _, known := pools[name]; !known || err != nil || n < 0 || n > 256 {
 			problems = append(problems, fmt.Errorf("%q is not a queue's pool (light=N, heavy=N) with N from 0 to 256", part))
 			continue
 		}

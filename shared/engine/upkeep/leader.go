@@ -113,18 +113,13 @@ const leaseMargin = 3 * time.Second
 // another worker leads.
 func (l *Leader) lead(ctx context.Context, lease *blobstore.BlobLease, held time.Time) {
 	l.leading.Store(true)
-	defer l.leading.Store(false)
 	l.Log.Info("elected for upkeep")
 	term, stop := context.WithCancel(ctx)
 	var duties sync.WaitGroup
 	for _, d := range l.Duties {
 		duties.Go(func() { repeat(term, d.Every, func() { l.do(term, d) }) })
 	}
-	for term.Err() == nil {
-		_ = azstore.Sleep(term, leaseTime/3)
-		if term.Err() != nil {
-			break
-		}
+	for azstore.Sleep(term, leaseTime/3) == nil {
 		asked := time.Now()
 		renewing, cancel := context.WithDeadline(term, held.Add(leaseTime-leaseMargin))
 		err := lease.Renew(renewing)

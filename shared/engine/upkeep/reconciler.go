@@ -125,36 +125,29 @@ func (r *Reconciler[V, P]) check(ctx context.Context, mark engine.Inflight, now 
 		r.Log.Info("send what the outbox promised", "subject", mark.ID)
 		return false, r.Store.Flush(ctx, mark.ID)
 	}
-	missing := view.OpenOptional()
-	switch state := view.Meta().State; {
-	case state == engine.Cancelled && view.Meta().Upload != nil && view.Meta().UploadedAt.IsZero() && mark.Indexed.Equal(view.Meta().UpdatedAt) && len(missing) == 0:
-		// It keeps its mark: parts and what was made early must go some day.
-		if time.Since(mark.Since) < r.AbandonAfter {
-			return true, nil
-		}
-		r.Log.Info("remove cancelled upload", "subject", mark.ID)
+	meta, missing := view.Meta(), view.OpenOptional()
+	// A cancelled upload keeps its mark, too: parts and what was made early must go some day.
+	partial := meta.State == engine.AwaitingUpload || meta.State == engine.Cancelled && meta.Upload != nil && meta.UploadedAt.IsZero()
+	if partial && time.Since(mark.Since) >= r.AbandonAfter {
+		r.Log.Info("remove abandoned upload", "subject", mark.ID)
 		_, err := r.Store.Delete(ctx, mark.ID, view.ETag)
 		return false, err
-	case state.Terminal():
-		indexed := mark.Indexed.Equal(view.Meta().UpdatedAt)
-		if !indexed && !mark.GaveUp(r.Store.Only(engine.OnChange).Name, view.Meta()) {
+	}
+	switch {
+	case meta.State.Terminal():
+		indexed := mark.Indexed.Equal(meta.UpdatedAt)
+		if !indexed && !mark.GaveUp(r.Store.Only(engine.OnChange).Name, meta) {
 			missing = append(missing, r.Store.FollowMessage())
 		}
-		if indexed && len(missing) == 0 {
+		if indexed && len(missing) == 0 && !partial {
 			return false, r.Store.ClearInflight(ctx, mark)
 		}
-	case state == engine.AwaitingUpload:
-		if time.Since(mark.Since) >= r.AbandonAfter {
-			r.Log.Info("remove abandoned upload", "subject", mark.ID)
-			_, err := r.Store.Delete(ctx, mark.ID, view.ETag)
-			return false, err
-		}
-	case state == engine.Deleting:
+	case meta.State == engine.Deleting:
 		missing = nil
-		if !mark.GaveUp(r.Store.Only(engine.OnDelete).Name, view.Meta()) {
+		if !mark.GaveUp(r.Store.Only(engine.OnDelete).Name, meta) {
 			missing = append(missing, r.Store.RemoveMessage())
 		}
-	default:
+	case meta.State != engine.AwaitingUpload:
 		missing = append(view.Missing(), missing...)
 	}
 	resent, err := r.resend(ctx, mark, view, missing, now)

@@ -66,10 +66,7 @@ func (s *Server) Addr() string { return s.addr.String() }
 
 // Stop closes the listener and waits for requests under way until ctx ends.
 func (s *Server) Stop(ctx context.Context) error {
-	if err := s.http.Shutdown(ctx); err != nil {
-		return fmt.Errorf("stop admin listener: %w", err)
-	}
-	return nil
+	return s.http.Shutdown(ctx)
 }
 
 func (s *Server) handler(working context.Context) http.Handler {
