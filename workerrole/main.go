@@ -99,7 +99,7 @@ func runWith(ctx context.Context, cfg config) error {
 	}
 	r.Videos.Observer = videostore.Observer{Subject: measured.changed, Attempt: measured.attempt}
 	r.hooks.Early = early.New(r.Videos, r.Blobs)
-	r.hooks.Preview = preview.New(r.Videos, tool)
+	preview.Add(&r.hooks, r.Videos, tool)
 	work, err := r.consumer(step.All(needs, features))
 	if err != nil {
 		return err

@@ -39,38 +39,22 @@ type Early interface {
 	Open(ctx context.Context, v video.Video, step engine.Step, moved func() time.Time) (sourceparts.Source, error)
 }
 
-// Preview makes something to watch for a viewer who went to a part: package preview.
-type Preview interface {
-	// Before is that of runner.Hooks.
-	Before(ctx context.Context, w *Work) (done bool, err error)
-	// Blobs is Named of upkeep.Janitor.
-	Blobs(v videostore.View, generation int) ([]string, error)
-}
-
 // Hooks are what features add to all steps. A nil one adds nothing.
 type Hooks struct {
-	Early   Early
-	Preview Preview
-}
-
-// Named is that of upkeep.Janitor.
-func (h Hooks) Named(v videostore.View, generation int) ([]string, error) {
-	if h.Preview == nil {
-		return nil, nil
-	}
-	return h.Preview.Blobs(v, generation)
+	Early Early
+	// Before is that of runner.Hooks.
+	Before func(ctx context.Context, w *Work) (done bool, err error)
+	// Named is that of upkeep.Janitor.
+	Named func(v videostore.View, generation int) ([]string, error)
 }
 
 // New returns r with a step of videos.
 func New(r Runner, videos *videostore.Store, hooks Hooks, step Step) *Runner {
 	r.Store, r.Step = videos.Store, videoStep{step, hooks.Early}
-	r.Hooks.At, r.Hooks.Programs = failpoint.Hit, countPrograms
-	if hooks.Early != nil {
-		r.Hooks.Early = hooks.Early
-	}
-	if hooks.Preview != nil {
+	r.Hooks.At, r.Hooks.Programs, r.Hooks.Early = failpoint.Hit, countPrograms, hooks.Early
+	if hooks.Before != nil {
 		r.Hooks.Before = func(ctx context.Context, w *runner.Work[video.Video, video.Plan]) (bool, error) {
-			return hooks.Preview.Before(ctx, &Work{w, hooks.Early})
+			return hooks.Before(ctx, &Work{w, hooks.Early})
 		}
 	}
 	return &r

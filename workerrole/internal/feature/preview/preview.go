@@ -18,16 +18,17 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 )
 
-// Maker makes previews. Safe for concurrent use.
-type Maker struct {
+// maker makes previews. Safe for concurrent use.
+type maker struct {
 	previews.Store
 	videos *videostore.Store
 	tool   *ffmpeg.Tool
 }
 
-// New returns a maker for the chunks of these videos.
-func New(videos *videostore.Store, tool *ffmpeg.Tool) Maker {
-	return Maker{previews.Open(videos), videos, tool}
+// Add has previews made of the chunks of these videos. Call it before the store is used.
+func Add(hooks *pipeline.Hooks, videos *videostore.Store, tool *ffmpeg.Tool) {
+	m := maker{previews.Open(videos), videos, tool}
+	hooks.Before, hooks.Named = m.before, m.Blobs
 }
 
 // isSeekRequest reports whether a message asks for a chunk that a viewer went to: it came
@@ -37,14 +38,14 @@ func isSeekRequest(key engine.Key, queue string) bool {
 	return step.Makes == workflow.Pictures && key.Index > 0 && queue == step.Queues[0]
 }
 
-// Before makes a preview and sends the chunk on to another queue. The slots of the
+// before makes a preview and sends the chunk on to another queue. The slots of the
 // urgent queue are few, and a viewer who goes elsewhere meanwhile needs one again.
 //
 //	the files → the PREVIEW row → the message that asks for the chunk → return, and the
 //	consumer deletes this one
 //
 // A crash at any arrow repeats it, which does no harm.
-func (m Maker) Before(ctx context.Context, w *pipeline.Work) (done bool, _ error) {
+func (m maker) before(ctx context.Context, w *pipeline.Work) (done bool, _ error) {
 	if !isSeekRequest(w.Key, w.Queue) {
 		return false, nil
 	}
@@ -68,7 +69,7 @@ func (m Maker) Before(ctx context.Context, w *pipeline.Work) (done bool, _ error
 }
 
 // store makes the preview and writes its row. A preview that fails is no failure of the run.
-func (m Maker) store(ctx context.Context, w *pipeline.Work) error {
+func (m maker) store(ctx context.Context, w *pipeline.Work) error {
 	made, err := m.encode(ctx, w)
 	if err == nil && made != nil {
 		err = m.Add(ctx, w.Key, *made)
@@ -82,7 +83,7 @@ func (m Maker) store(ctx context.Context, w *pipeline.Work) error {
 
 // encode stores the files of a preview and returns its row, or nil when there is nothing to
 // show. The chunk itself may be under way.
-func (m Maker) encode(ctx context.Context, w *pipeline.Work) (*previews.Preview, error) {
+func (m maker) encode(ctx context.Context, w *pipeline.Work) (*previews.Preview, error) {
 	source, err := w.OpenSource(ctx)
 	if err != nil {
 		return nil, err
