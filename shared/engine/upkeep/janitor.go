@@ -87,8 +87,8 @@ func (j *Janitor[V, P]) clear(ctx context.Context, container string, items *int,
 	return nil
 }
 
-// graceOf is how old a blob is at least that goes. The row of an upload is older than its first
-// part, so a part waits for no commit, only for a key to end that may still write others.
+// graceOf is how old a blob is at least that goes. An upload has its row before its first part, so
+// a part waits for no commit: it stays while the keys of its upload may write more.
 func (j *Janitor[V, P]) graceOf(owner, name string) time.Duration {
 	if strings.HasPrefix(name, sourceparts.PrefixOfAll(engine.ID(owner))) {
 		return min(j.Grace, sourceparts.KeyLife)
