@@ -221,7 +221,7 @@ func TestWatchWhileItIsMade(t *testing.T) {
 		}
 	}
 	download := f.play("download.mp4")
-	if !bytes.Equal(download.body, f.blob) || !strings.HasPrefix(download.Header.Get("Content-Disposition"), "attachment; filename*=utf-8''A%20_film_%20_") {
+	if !bytes.Equal(download.body, f.blob) || !strings.HasPrefix(download.Header.Get("Content-Disposition"), "attachment; filename*=utf-8''A%20%22film%22%20%2F%20%E6%97%A5") {
 		t.Errorf("download: %d bytes, %v", len(download.body), download.Header)
 	}
 	v := decode[api.Video](t, f.call(http.MethodGet, "/videos/"+string(f.id), nil), http.StatusOK)

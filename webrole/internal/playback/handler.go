@@ -21,7 +21,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/gin-gonic/gin"
 
@@ -156,7 +155,7 @@ func (q request) presented(c committed) committed {
 }
 
 func (s *Service) playlist(ctx context.Context, q request, name string) (resource, error) {
-	c, err := s.view(ctx, q, committed.complete)
+	c, err := s.view(ctx, q, func(committed) bool { return false })
 	if err != nil {
 		return resource{}, err
 	}
@@ -171,17 +170,14 @@ func (s *Service) playlist(ctx context.Context, q request, name string) (resourc
 
 // playlistText is a projection of what is committed.
 func playlistText(q request, c committed, name string) (string, error) {
-	if !c.Ready() && !q.video.State.Active() && q.video.State != engine.AwaitingUpload {
-		return "", web.NoFile()
-	}
-	if !c.Ready() {
+	if !c.Ready() && (q.video.State.Active() || q.video.State == engine.AwaitingUpload) {
 		return "", problem.New(problem.NotYet, "Nothing can be watched yet.").After(1)
 	}
-	if name == "master" {
+	if c.Ready() && name == "master" {
 		return playlist.Master(c.Presentation), nil
 	}
 	text, found := playlist.Media(c.Presentation, name)
-	if !found {
+	if !c.Ready() || !found {
 		return "", web.NoFile()
 	}
 	return text, nil
@@ -273,17 +269,9 @@ func (s *Service) extra(ctx context.Context, q request, name string) (resource, 
 		return res, err
 	}
 	finish := cmp.Or(c.finish, &video.FinishOutput{})
-	switch name {
-	case "poster.jpg":
-		res.blob = poster(c)
-	case "storyboard.vtt":
-		res.blob = finish.Storyboard
-	case "storyboard.jpg":
-		res.blob = finish.Sprite
-	case "download.mp4":
-		res.blob = finish.Download
-		res.filename = mime.FormatMediaType("attachment", map[string]string{"filename": filename(q.video.Title) + ".mp4"})
-	}
+	res.blob = map[string]string{
+		"poster.jpg": poster(c), "storyboard.vtt": finish.Storyboard, "storyboard.jpg": finish.Sprite, "download.mp4": finish.Download,
+	}[name]
 	if res.blob == "" {
 		return res, web.NoFile()
 	}
@@ -292,6 +280,9 @@ func (s *Service) extra(ctx context.Context, q request, name string) (resource, 
 		return res, fmt.Errorf("look at %s: %w", res.blob, err)
 	}
 	res.length = info.Size
+	if name == "download.mp4" { // browsers save it, without what their file system or RFC 6266 forbids in a name
+		res.filename = mime.FormatMediaType("attachment", map[string]string{"filename": q.video.Title + ".mp4"})
+	}
 	return res, nil
 }
 
@@ -331,26 +322,6 @@ func poster(c committed) string {
 	return ""
 }
 
-func filename(title string) string {
-	clean := strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsControl(r), unicode.Is(unicode.Cf, r): // also right-to-left override
-			return -1
-		case strings.ContainsRune(`/\:*?"<>|`, r):
-			return '_'
-		}
-		return r
-	}, title)
-	clean = strings.Trim(clean, " .-")
-	if runes := []rune(clean); len(runes) > 80 {
-		clean = string(runes[:80])
-	}
-	if clean == "" {
-		return "video"
-	}
-	return clean
-}
-
 // maxViews is how many generations are remembered. Committed rows never
 // change and no id is used twice, so a remembered view is never wrong; it can
 // only be incomplete, and then it is read again.
@@ -367,9 +338,6 @@ type committed struct {
 	preview playlist.Presentation // with what is not committed
 	finish  *video.FinishOutput   // nil until the finish step is done
 }
-
-// complete reports that nothing can be added.
-func (c committed) complete() bool { return c.finish != nil }
 
 // newViews remembers the newest view of the generations that are being played.
 func newViews(store *videostore.Store) *recent.Cache[viewKey, committed] {
@@ -390,12 +358,12 @@ func newViews(store *videostore.Store) *recent.Cache[viewKey, committed] {
 }
 
 // view returns what is committed of the generation that q asks for: a remembered
-// view if it is complete or has what is wanted, else one that is read now.
+// view if it is complete (it has a finish) or has what is wanted, else one that is read now.
 func (s *Service) view(ctx context.Context, q request, has func(committed) bool) (committed, error) {
 	if q.generation > q.video.Generation { // META knows: nothing is read, and no view makes room for it
 		return committed{}, web.NoFile()
 	}
 	return s.views.Get(ctx, viewKey{q.video.ID, q.generation}, func(c committed, _ time.Duration) bool {
-		return c.complete() || has(c)
+		return c.finish != nil || has(c)
 	})
 }
