@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -16,11 +15,9 @@ import (
 	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/httpapi"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
-	"github.com/cutroom/cutroom/webrole/internal/recent"
 	"github.com/cutroom/cutroom/webrole/internal/web"
 )
 
@@ -32,7 +29,7 @@ var notReady = problem.Code{Name: "captions_not_ready", Status: http.StatusNotFo
 func New(core *httpapi.Server) web.Feature {
 	s := &server{core}
 	f := feature(s)
-	f.Plays, f.Extend = map[string]web.Files{"captions": s.file}, extend(newTracks(core.Videos))
+	f.Plays, f.Extend = map[string]web.Files{"captions": s.file}, s.extend
 	f.Problems = []problem.Answer{
 		problem.When(captions.ErrNotFound, problem.NotFound, "There are no captions in this language."),
 		problem.When(captions.ErrLanguage, problem.InvalidParameter, "This is not the BCP 47 tag of a language, such as en or pt-BR."),
@@ -174,30 +171,18 @@ func (s *server) file(ctx context.Context, v video.Video, path string) (none web
 	return web.File{Blob: out.Blob, Bytes: out.Bytes, ContentType: "text/vtt; charset=utf-8"}, nil
 }
 
-// maxTracks is of how many videos the captions are remembered.
-const maxTracks = 64
-
-// newTracks reads the captions that a player may offer, for all who ask at once.
-func newTracks(videos *videostore.Store) *recent.Cache[engine.ID, []captions.Track] {
-	return recent.New(maxTracks, func(ctx context.Context, id engine.ID) (tracks []captions.Track, _ error) {
-		all, err := captions.All(ctx, videos, id)
-		for _, run := range all {
-			if language := run.Key.Variant; len(run.Output) > 0 {
-				tracks = append(tracks, captions.Track{Language: language, Name: captions.Name(language)})
-			}
-		}
-		return tracks, err
-	})
-}
-
-// extend adds the captions that are there now to a multivariant playlist. A
-// list that was read before may lack some.
-func extend(tracks *recent.Cache[engine.ID, []captions.Track]) web.PlaylistEditor {
-	return func(ctx context.Context, id engine.ID, master string) (string, error) {
-		there, err := tracks.Get(ctx, id, func([]captions.Track, time.Duration) bool { return false })
-		if err != nil {
-			return "", err
-		}
-		return captions.AddTo(master, there), nil
+// extend adds the captions that are there now to a multivariant playlist: one row range more
+// than the playlist itself takes.
+func (s *server) extend(ctx context.Context, id engine.ID, master string) (string, error) {
+	all, err := captions.All(ctx, s.Videos, id)
+	if err != nil {
+		return "", err
 	}
+	var tracks []captions.Track
+	for _, run := range all {
+		if language := run.Key.Variant; len(run.Output) > 0 {
+			tracks = append(tracks, captions.Track{Language: language, Name: captions.Name(language)})
+		}
+	}
+	return captions.AddTo(master, tracks), nil
 }
