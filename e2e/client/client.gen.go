@@ -2566,7 +2566,7 @@ type ClientInterface interface {
 
 	// RevokeKey Revoke an API key
 	//
-	// Safe to repeat. Within 5 s no web role takes the key any more.
+	// Safe to repeat. No web role takes the key any more.
 	//
 	// Corresponds with DELETE /ops/keys/{keyId} (the `RevokeKey` operationId).
 	RevokeKey(ctx context.Context, keyId string, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3623,7 +3623,7 @@ func (c *Client) CreateKey(ctx context.Context, body CreateKeyJSONRequestBody, r
 
 // RevokeKey Revoke an API key
 //
-// Safe to repeat. Within 5 s no web role takes the key any more.
+// Safe to repeat. No web role takes the key any more.
 //
 // Corresponds with DELETE /ops/keys/{keyId} (the `RevokeKey` operationId).
 func (c *Client) RevokeKey(ctx context.Context, keyId string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7731,7 +7731,7 @@ type ClientWithResponsesInterface interface {
 
 	// RevokeKeyWithResponse Revoke an API key
 	//
-	// Safe to repeat. Within 5 s no web role takes the key any more.
+	// Safe to repeat. No web role takes the key any more.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11613,7 +11613,7 @@ func (c *ClientWithResponses) CreateKeyWithResponse(ctx context.Context, body Cr
 
 // RevokeKeyWithResponse Revoke an API key
 //
-// Safe to repeat. Within 5 s no web role takes the key any more.
+// Safe to repeat. No web role takes the key any more.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -12,14 +12,11 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"net/http"
+	"slices"
 	"strings"
-	"time"
-
-	"github.com/jellydator/ttlcache/v3"
 
 	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/webrole/internal/recent"
 )
 
 // Role is what an identity is trusted with. Each may do what those before it may.
@@ -32,7 +29,8 @@ const (
 	Operator Role = "operator" // all videos, the queues, the keys
 )
 
-var ranks = map[Role]int{Viewer: 1, Uploader: 2, Operator: 3}
+// Roles are all of them, in order.
+var Roles = []Role{Viewer, Uploader, Operator}
 
 // Identity is the caller. The zero Identity may do nothing.
 type Identity struct {
@@ -53,7 +51,9 @@ var BuiltIn = Identity{Owner: video.LocalOwner, Role: Operator}
 // Anonymous is a caller without credentials, where that is allowed.
 var Anonymous = Identity{Role: Viewer}
 
-func (caller Identity) is(least Role) bool { return ranks[caller.Role] >= ranks[least] }
+func (caller Identity) is(least Role) bool {
+	return slices.Index(Roles, caller.Role) >= slices.Index(Roles, least)
+}
 
 // Authenticator identifies the sender of a request. It returns ErrUnknown when it does not
 // know, and another error when it can't tell now.
@@ -126,12 +126,6 @@ type Open struct{}
 // Authenticate implements Authenticator.
 func (Open) Authenticate(*http.Request) (Identity, error) { return BuiltIn, nil }
 
-const (
-	// keyLife is how long a key works that was revoked after it was read.
-	keyLife  = 5 * time.Second
-	maxKnown = 4096 // keys that are remembered
-)
-
 // Credentials knows the access token and API keys, as a bearer token or as the
 // password of HTTP Basic, which browsers keep and send with everything a page loads.
 // It is safe for concurrent use.
@@ -139,7 +133,6 @@ type Credentials struct {
 	token     [sha256.Size]byte
 	anonymous bool
 	keys      Keyring
-	known     *ttlcache.Cache[[sha256.Size]byte, Identity] // by hash of the key: no key is kept in memory
 }
 
 // Keyring finds the caller who shows an API key. ErrUnknown.
@@ -148,8 +141,7 @@ type Keyring func(ctx context.Context, text string) (Identity, error)
 // NewCredentials returns an Authenticator for a token, which is not empty, and for
 // keys, unless they are nil. With anonymous, a request without credentials is a viewer's.
 func NewCredentials(token string, keys Keyring, anonymous bool) *Credentials {
-	known := recent.NewMemory[[sha256.Size]byte, Identity](maxKnown, keyLife)
-	return &Credentials{token: sha256.Sum256([]byte(token)), anonymous: anonymous, keys: keys, known: known}
+	return &Credentials{token: sha256.Sum256([]byte(token)), anonymous: anonymous, keys: keys}
 }
 
 // Authenticate implements Authenticator.
@@ -165,16 +157,8 @@ func (c *Credentials) Authenticate(r *http.Request) (Identity, error) {
 	if subtle.ConstantTimeCompare(c.token[:], sum[:]) == 1 {
 		return BuiltIn, nil
 	}
-	if known := c.known.Get(sum); known != nil {
-		return known.Value(), nil
-	}
 	if c.keys == nil {
 		return Identity{}, ErrUnknown
 	}
-	asked := time.Now()
-	caller, err := c.keys(r.Context(), given)
-	if err == nil {
-		c.known.Set(sum, caller, max(time.Nanosecond, keyLife-time.Since(asked)))
-	}
-	return caller, err
+	return c.keys(r.Context(), given)
 }

@@ -92,9 +92,6 @@ func (c *Cache[K, V]) readNow(ctx context.Context, key K) (reading[V], error) {
 	return r, nil
 }
 
-// Remove forgets the value of a key.
-func (c *Cache[K, V]) Remove(key K) { c.known.Delete(key) }
-
 // NewMemory returns what keeps at most size values, those that were used last, each for life.
 func NewMemory[K comparable, V any](size uint64, life time.Duration) *ttlcache.Cache[K, V] {
 	return ttlcache.New(

@@ -1019,7 +1019,7 @@ export interface paths {
         post?: never;
         /**
          * Revoke an API key
-         * @description Safe to repeat. Within 5 s no web role takes the key any more.
+         * @description Safe to repeat. No web role takes the key any more.
          */
         delete: operations["revokeKey"];
         options?: never;

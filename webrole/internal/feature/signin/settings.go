@@ -54,7 +54,7 @@ func (c OIDC) check(env *settings.Reader) {
 			bad(name, "is empty, and WEBROLE_OIDC_ISSUER needs it")
 		}
 	}
-	if !slices.Contains(roles, c.Role) {
+	if !slices.Contains(access.Roles, c.Role) {
 		bad("WEBROLE_OIDC_ROLE", "%q is not viewer, uploader or operator", c.Role)
 	}
 }

@@ -44,19 +44,10 @@ const (
 	sessionLife = 12 * time.Hour
 	signInLife  = 10 * time.Minute // from the redirect to the way back
 	issuerTime  = 5 * time.Second  // for one request to the issuer
-	outcomeLife = 5 * time.Second  // how long a session works that was signed out of elsewhere
-	maxSessions = 4096             // that are remembered
 	maxNext     = 1024             // characters; cookies are short
 )
 
-// algorithms are those that an issuer may sign with: with a key pair, so that what
-// anyone can read (the public key) signs nothing.
-var algorithms = []string{oidc.RS256, oidc.ES256, oidc.PS256, oidc.EdDSA}
-
 var issuerAway = problem.Code{Name: "issuer_unavailable", Status: http.StatusServiceUnavailable}
-
-// roles are those of access, in order.
-var roles = []access.Role{access.Viewer, access.Uploader, access.Operator}
 
 // OIDC says where people sign in. The zero value has no sign-in.
 type OIDC struct {
@@ -76,7 +67,6 @@ type SignIn struct {
 	config OIDC
 	next   access.Authenticator
 	ended  *apikeys.Store
-	over   *recent.Cache[string, bool]     // whether a session was signed out of
 	codecs map[string][]securecookie.Codec // by cookie
 	client *http.Client
 	issuer *recent.Cache[string, *oidc.Provider] // what it can do, which it is asked once
@@ -85,7 +75,7 @@ type SignIn struct {
 // newSignIn returns the sign-in of a configuration that is complete.
 func newSignIn(config OIDC, ended *apikeys.Store) *SignIn {
 	s := &SignIn{
-		config: config, ended: ended, over: recent.New(maxSessions, ended.SignedOut),
+		config: config, ended: ended,
 		client: &http.Client{Timeout: issuerTime}, codecs: map[string][]securecookie.Codec{},
 	}
 	s.issuer = recent.New(1, func(ctx context.Context, issuer string) (*oidc.Provider, error) {
@@ -123,22 +113,14 @@ func (s *SignIn) Authenticate(r *http.Request) (access.Identity, error) {
 	if r.Header.Get("Authorization") == "" {
 		var known session
 		if s.read(r, sessionCookie, &known) {
-			if err := s.stillOpen(r.Context(), known.ID); err != nil {
-				return access.Identity{}, err
+			over, err := s.ended.SignedOut(r.Context(), known.ID)
+			if over || err != nil {
+				return access.Identity{}, cmp.Or(err, access.ErrUnknown)
 			}
 			return access.Identity{Owner: known.Owner, Role: known.Role, SignedIn: true}, nil
 		}
 	}
 	return s.next.Authenticate(r)
-}
-
-// stillOpen returns access.ErrUnknown outcomeLife at most after a session was signed out of.
-func (s *SignIn) stillOpen(ctx context.Context, id string) error {
-	over, err := s.over.Get(ctx, id, func(_ bool, age time.Duration) bool { return age < outcomeLife })
-	if over {
-		return access.ErrUnknown
-	}
-	return err
 }
 
 // signOut ends the session for every copy of its cookie.
@@ -148,7 +130,6 @@ func (s *SignIn) signOut(c *gin.Context) error {
 		if err := s.ended.SignOut(c.Request.Context(), known.ID, time.Now().Add(sessionLife)); err != nil {
 			return err
 		}
-		s.over.Remove(known.ID)
 	}
 	setCookie(c, sessionCookie, "", -1)
 	c.Redirect(http.StatusSeeOther, "/")
@@ -238,10 +219,11 @@ func refuse(reason error) error {
 	return problem.New(problem.Unauthorized, "You could not be signed in. Try again.").Because(reason)
 }
 
-// verify checks an ID token: signature, algorithm, issuer, audience, times (of which
-// go-oidc gives "not before" five minutes), nonce, and that it was made for us.
+// verify checks an ID token: signature, algorithm (go-oidc takes those with a key pair alone,
+// because what anyone can read signs nothing), issuer, audience, times (of which it gives "not
+// before" five minutes), nonce, and that it was made for us.
 func (s *SignIn) verify(ctx context.Context, provider *oidc.Provider, raw, nonce string) (session, error) {
-	token, err := provider.Verifier(&oidc.Config{ClientID: s.config.ClientID, SupportedSigningAlgs: algorithms}).Verify(ctx, raw)
+	token, err := provider.Verifier(&oidc.Config{ClientID: s.config.ClientID}).Verify(ctx, raw)
 	if err != nil {
 		return session{}, fmt.Errorf("verify ID token: %w", err)
 	}
@@ -279,8 +261,8 @@ func (s *SignIn) role(claim any) access.Role {
 	if !isList {
 		values = []any{claim}
 	}
-	for i, role := range roles {
-		if slices.Contains(values, any(string(role))) && i > slices.Index(roles, found) {
+	for i, role := range access.Roles {
+		if slices.Contains(values, any(string(role))) && i > slices.Index(access.Roles, found) {
 			found = role
 		}
 	}
