@@ -12,6 +12,7 @@ import (
 	"html"
 	"html/template"
 	"io/fs"
+	"net/url"
 	"path"
 	"regexp"
 	"slices"
@@ -233,9 +234,9 @@ func (d *document) diagram(w util.BufWriter, mermaid string) error {
 	return nil
 }
 
-// link keeps links to other sites and to pages that the web role has. A link to another
-// file of the repository becomes its path, since a role does not know where that is.
-func (d *document) link(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
+// link keeps links to other sites and to pages that the web role has. A link to another file of
+// the repository becomes its words and its path, since a role does not know where that is.
+func (d *document) link(w util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	link, _ := node.(*ast.Link)
 	address, file := d.address(string(link.Destination))
 	switch {
@@ -243,11 +244,6 @@ func (d *document) link(w util.BufWriter, source []byte, node ast.Node, entering
 		_, _ = fmt.Fprintf(w, `<a href="%s">`, html.EscapeString(address))
 	case address != "":
 		_, _ = w.WriteString("</a>")
-	case words(node, source) == path.Base(file):
-		if entering {
-			_, _ = fmt.Fprintf(w, `<code class="path">%s</code>`, html.EscapeString(file))
-		}
-		return ast.WalkSkipChildren, nil
 	case !entering:
 		_, _ = fmt.Fprintf(w, ` <span class="path">(%s)</span>`, html.EscapeString(file))
 	}
@@ -256,32 +252,19 @@ func (d *document) link(w util.BufWriter, source []byte, node ast.Node, entering
 
 // address is where the web role has the target of a link, or "" and the file's path.
 func (d *document) address(target string) (address, file string) {
-	if strings.Contains(target, "://") || strings.HasPrefix(target, "#") || strings.HasPrefix(target, "/") {
+	u, err := url.Parse(target)
+	if err != nil || u.IsAbs() || u.Path == "" || path.IsAbs(u.Path) {
 		return target, ""
 	}
-	name, fragment, has := strings.Cut(target, "#")
-	if has {
-		fragment = "#" + fragment
-	}
-	file = path.Join("docs", path.Dir(d.name), name)
+	file = path.Join("docs", path.Dir(d.name), u.Path)
 	switch page, isPattern := strings.CutPrefix(file, "docs/patterns/"); {
 	case file == "docs/papers.md", file == "docs/patterns/README.md":
 		return "/learn", ""
 	case isPattern && path.Ext(page) == ".md":
-		return "/patterns/" + strings.TrimSuffix(page, ".md") + fragment, ""
+		u.Path = "/patterns/" + strings.TrimSuffix(page, ".md")
+		return u.String(), ""
 	}
 	return "", file
-}
-
-func words(node ast.Node, source []byte) string {
-	var b strings.Builder
-	for child := node.FirstChild(); child != nil; child = child.NextSibling() {
-		if text, is := child.(*ast.Text); is {
-			b.Write(text.Segment.Value(source))
-		}
-		b.WriteString(words(child, source))
-	}
-	return b.String()
 }
 
 // colour returns Go as HTML whose parts have classes, for which static/learn.css has

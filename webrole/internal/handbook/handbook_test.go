@@ -63,7 +63,7 @@ func TestRender(t *testing.T) {
 <p>Rows: <a href="/learn#Q1">Q1</a>, <a href="/learn#T10">T10</a></p>
 <h2 id="a-b-and-c">A <code>b</code>, and c</h2>
 <h2 id="a-b-and-c-1">A b and c</h2>
-<p><a href="/patterns/two#x">two</a> <a href="/learn">all</a> code <span class="path">(shared/a.go)</span> <code class="path">shared/a.go</code> <a href="https://example.com/?a&amp;b">web</a></p>
+<p><a href="/patterns/two#x">two</a> <a href="/learn">all</a> code <span class="path">(shared/a.go)</span> a.go <span class="path">(shared/a.go)</span> <a href="https://example.com/?a&amp;b">web</a></p>
 <pre class="go" tabindex="0"><code><span class="keyword">func</span> <span class="function">f</span>() { <span class="keyword">return</span> <span class="literal">&#34;&lt;&#34;</span> + <span class="predeclared">string</span>(<span class="literal">1</span>) } <span class="comment">// no</span>
 </code></pre>
 <figure class="scroll" tabindex="0"><img src="/static/patterns/one-1.svg" alt="A &#34;title&#34;" width="320" height="200" loading="lazy"></figure>
