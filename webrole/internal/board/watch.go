@@ -40,10 +40,10 @@ func (b *Board) feature(ops bool) web.Feature {
 		problem.When(ErrClosed, problem.StorageBusy, "This web role stops. Ask again: another one answers."),
 	}
 	f.Close, f.Metrics = b.Close, b.register
-	f.Pages = func(p web.Pages) {
-		p.Show("/board", "board", web.Nothing)
+	f.Pages = func(_ gin.IRouter, show web.Show) {
+		show("/board", "board", web.Nothing)
 		if ops {
-			p.Show("/board/tables", "tables", func(c *gin.Context) (any, error) {
+			show("/board/tables", "tables", func(c *gin.Context) (any, error) {
 				seen, err := b.State(c.Request.Context())
 				if err != nil {
 					return nil, err

@@ -86,30 +86,20 @@ func (p *Pages) parse(name string) (*template.Template, error) {
 	return t, nil
 }
 
-// shower is where features add pages.
-type shower struct {
-	gin.IRouter
-	pages *Pages
-}
-
-// Show implements web.Pages.
-func (s shower) Show(path, template string, read func(*gin.Context) (any, error), before ...gin.HandlerFunc) {
-	s.GET(path, append(before, func(c *gin.Context) { s.pages.show(c, template, read) })...)
-}
-
 // Register adds the pages' routes, and those of features.
 func (p *Pages) Register(r gin.IRouter) {
-	all := shower{r, p}
+	show := func(path, template string, read func(*gin.Context) (any, error), before ...gin.HandlerFunc) {
+		r.GET(path, append(before, func(c *gin.Context) { p.show(c, template, read) })...)
+	}
 	for _, f := range p.features {
 		if f.Pages != nil {
-			f.Pages(all)
+			f.Pages(r, show)
 		}
 	}
-	show, nothing := all.Show, web.Nothing
 	searches := func(c *gin.Context) (any, error) { return c.Request.URL.RawQuery != "", nil }
 	show("/", "home", searches)
-	show("/mine", "mine", nothing)
-	show("/upload", "upload", nothing)
+	show("/mine", "mine", web.Nothing)
+	show("/upload", "upload", web.Nothing)
 	show("/watch/:id", "watch", checkID)
 	show("/embed/:id", "embed", checkID, framed)
 	static := gin.WrapH(gzhttp.GzipHandler(http.HandlerFunc(p.static)))

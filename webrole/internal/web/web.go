@@ -44,7 +44,7 @@ type Feature struct {
 	Problems  []problem.Answer                              // what clients are told of its errors
 	Check     func(video.Video) error                       // refuses what a user says of a video
 	Links     func(video.Video, *api.Links)                 // adds addresses of what it has of a video
-	Pages     func(Pages)                                   // registers its pages, on the public listener alone
+	Pages     func(gin.IRouter, Show)                       // registers its pages, on the public listener alone
 	Shows     map[string]any                                // values for the templates of all pages
 	Functions template.FuncMap                              // for its own templates
 	Metrics   func(prometheus.Registerer)                   // registers its collectors
@@ -86,12 +86,8 @@ type Parts struct {
 	Local, Token, Ops bool // of the public listener: on loopback only, for who has a token, with operations
 }
 
-// Pages are where a feature has its own.
-type Pages interface {
-	gin.IRouter
-	// Show adds a page, of what read returns.
-	Show(path, template string, read func(*gin.Context) (any, error), before ...gin.HandlerFunc)
-}
+// Show adds a page, of what read returns.
+type Show func(path, template string, read func(*gin.Context) (any, error), before ...gin.HandlerFunc)
 
 // Nothing is read for a page without data.
 func Nothing(*gin.Context) (any, error) { return nil, nil }

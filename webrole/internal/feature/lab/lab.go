@@ -30,7 +30,7 @@ func Read(env *settings.Reader) web.Optional {
 		// work below names of their own: where people sign in, operators may play them from anywhere.
 		breaks := lab != nil && p.Local && p.Ops
 		plays := breaks || lab != nil && p.Token
-		return web.Feature{Shows: map[string]any{"Lab": breaks, "Plays": plays}, Pages: func(r web.Pages) {
+		return web.Feature{Shows: map[string]any{"Lab": breaks, "Plays": plays}, Pages: func(r gin.IRouter, _ web.Show) {
 			if plays {
 				register(r, gin.WrapH(passOn(lab)), breaks)
 			}

@@ -53,16 +53,16 @@ func New(dir string, prices price.Table) web.Feature {
 	}
 }
 
-func (l *learn) register(r web.Pages) {
+func (l *learn) register(r gin.IRouter, show web.Show) {
 	readPath := func(c *gin.Context) (any, error) { return l.readPath(c) }
-	r.Show("/learn", "learn", readPath)
-	r.Show("/learn/path/:stop", "stop", readPath)
+	show("/learn", "learn", readPath)
+	show("/learn/path/:stop", "stop", readPath)
 	r.POST("/learn/path/:stop", l.answer)
-	r.Show("/learn/calculators", "calculators", func(c *gin.Context) (any, error) {
+	show("/learn/calculators", "calculators", func(c *gin.Context) (any, error) {
 		return calculator.All(c.Request.URL.Query(), l.prices)
 	})
-	r.Show("/learn/:scene", "scene", readScene)
-	r.Show("/patterns/:page", "pattern", l.readPattern)
+	show("/learn/:scene", "scene", readScene)
+	show("/patterns/:page", "pattern", l.readPattern)
 }
 
 // readScene returns what is said about a scene, which its page plays where there is a lab.

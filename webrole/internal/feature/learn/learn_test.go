@@ -19,9 +19,9 @@ var (
 )
 
 // others are what our pages lead to, too.
-var others = web.Feature{Pages: func(r web.Pages) {
-	r.Show("/board", "board", web.Nothing)
-	r.Show("/race", "race", web.Nothing)
+var others = web.Feature{Pages: func(_ gin.IRouter, show web.Show) {
+	show("/board", "board", web.Nothing)
+	show("/race", "race", web.Nothing)
 }}
 
 // Every link of the map and of the patterns' pages leads to a page or a file that is

@@ -37,7 +37,7 @@ var undecodableText = problem.Code{Name: "undecodable_text", Status: http.Status
 func New(account *azstore.Account, core *httpapi.Server) web.Feature {
 	f := feature(&Races{core, registrations.New(account)})
 	f.Tables = []string{registrations.Table}
-	f.Pages = func(p web.Pages) { p.Show("/race", "race", web.Nothing) }
+	f.Pages = func(_ gin.IRouter, show web.Show) { show("/race", "race", web.Nothing) }
 	f.Problems = []problem.Answer{
 		problem.When(registrations.ErrNotFound, problem.NotFound, "No runner has this bib."),
 		problem.When(registrations.ErrChanged, problem.PreconditionFail, "The registration was changed in the meantime. Read it again."),

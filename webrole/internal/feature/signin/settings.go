@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gin-gonic/gin"
+
 	"github.com/cutroom/cutroom/shared/apikeys"
 	"github.com/cutroom/cutroom/shared/azstore/settings"
 	"github.com/cutroom/cutroom/webrole/internal/access"
@@ -27,7 +29,7 @@ func Read(env *settings.Reader) web.Optional {
 		}
 		s := newSignIn(c, apikeys.New(p.Account))
 		return web.Feature{
-			SignIn: s.before, Pages: func(r web.Pages) { s.register(r) },
+			SignIn: s.before, Pages: func(r gin.IRouter, _ web.Show) { s.register(r) },
 			Rules: access.Rules{"GET " + beginPath: access.Anyone, "GET " + callbackPath: access.Anyone, "POST " + signOutPath: access.Anyone},
 		}
 	}}
