@@ -39,7 +39,7 @@ type looker struct {
 	videos  map[string]string
 	poison  []api.Poison
 	samples int
-	scale   api.BoardScale
+	scale   api.Scale
 	ended   error // nil while the stream is open
 }
 

@@ -299,7 +299,7 @@ type BoardEvent struct {
 	Samples []BoardSample `json:"samples"`
 
 	// Scale How many workers the queues want; `/ops/scale` has the rest.
-	Scale BoardScale `json:"scale"`
+	Scale Scale `json:"scale"`
 
 	// Trouble Why there is nothing newer; empty when storage answers.
 	Trouble string `json:"trouble"`
@@ -375,16 +375,6 @@ type BoardSample struct {
 
 	// Seconds How long it counted.
 	Seconds float64 `json:"seconds"`
-}
-
-// BoardScale How many workers the queues want; `/ops/scale` has the rest.
-type BoardScale struct {
-	Ceiling int    `json:"ceiling"`
-	Floor   int    `json:"floor"`
-	Now     int    `json:"now"`
-	Wanted  int    `json:"wanted"`
-	Why     string `json:"why"`
-	Workers int    `json:"workers"`
 }
 
 // BoardTask A message that is hidden because a worker holds it.

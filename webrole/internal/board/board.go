@@ -8,7 +8,6 @@ package board
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"sync/atomic"
 	"time"
@@ -17,14 +16,13 @@ import (
 	"golang.org/x/sync/singleflight"
 	"golang.org/x/time/rate"
 
-	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/engine/workers"
-	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
+	"github.com/cutroom/cutroom/webrole/internal/problem"
 	"github.com/cutroom/cutroom/webrole/internal/recent"
 	"github.com/cutroom/cutroom/webrole/internal/scaling"
+	"github.com/cutroom/cutroom/webrole/internal/web"
 )
 
 // MaxWatchers is how many may watch at once through one web role.
@@ -41,28 +39,20 @@ const (
 // memory is how long a state is gone on from. After a longer pause everything is read anew.
 const memory = idleEvery
 
+// What watchers are told when [MaxWatchers] watch already, and when the role stops.
 var (
-	// ErrCrowded says that [MaxWatchers] watch already.
-	ErrCrowded = errors.New("too many watch the board")
-	// ErrClosed says that the role stops.
-	ErrClosed = errors.New("the board is closed")
+	errCrowded = problem.New(problem.TooBusy, "Too many watch the board.")
+	errClosed  = problem.New(problem.StorageBusy, "This web role stops. Ask again: another one answers.")
 )
-
-// Parts is what a board is read from.
-type Parts struct {
-	Queues  *azq.Client
-	Workers *workers.Register
-	Videos  *videostore.Store // for their titles
-	Scale   *scaling.Window
-}
 
 // Board is safe for concurrent use.
 type Board struct {
-	parts    Parts
+	parts    web.Parts
+	scale    *scaling.Window
 	titles   *ttlcache.Cache[engine.ID, string]
 	budget   *rate.Limiter // outlives readers: opening the board again and again gets no more
-	requests atomic.Int64
-	watchers atomic.Int64
+	requests atomic.Int64  // to storage, since the start
+	watchers atomic.Int64  // now
 	ctx      context.Context // of all reading; ends with the board
 	close    context.CancelFunc
 
@@ -71,27 +61,20 @@ type Board struct {
 }
 
 // New returns a board without watchers.
-func New(parts Parts) *Board {
-	b := &Board{parts: parts, titles: recent.NewMemory[engine.ID, string](maxTitles, titleLife), budget: rate.NewLimiter(Budget, burst)}
+func New(parts web.Parts, scale *scaling.Window) *Board {
+	b := &Board{parts: parts, scale: scale, titles: recent.NewMemory[engine.ID, string](maxTitles, titleLife), budget: rate.NewLimiter(Budget, burst)}
 	b.ctx, b.close = context.WithCancel(azstore.WithoutRetry(context.Background()))
 	return b
 }
 
-// Close ends all watching: what is asked from now on fails with [ErrClosed].
+// Close ends all watching: what is asked from now on fails.
 func (b *Board) Close() { b.close() }
-
-// Requests is how often storage was asked for all watchers, since the start.
-func (b *Board) Requests() int64 { return b.requests.Load() }
-
-// Watchers is how many watch now.
-func (b *Board) Watchers() int64 { return b.watchers.Load() }
 
 // State is what the board shows at a moment. All who watch share it: read-only.
 type State struct {
-	Event    api.BoardEvent
-	JSON     []byte           // Event, without line breaks
-	Decision scaling.Decision // how many workers the queues want (paper rows Q4 and Q18)
-	read     time.Time
+	Event api.BoardEvent
+	JSON  []byte // Event, without line breaks
+	read  time.Time
 }
 
 // State returns what is known, at most 500 ms old and read for all who ask at the same
@@ -103,7 +86,7 @@ func (b *Board) State(ctx context.Context) (*State, error) {
 		return nil, ctx.Err()
 	case result := <-reading:
 		if b.ctx.Err() != nil {
-			return nil, ErrClosed
+			return nil, errClosed
 		}
 		state, _ := result.Val.(*State)
 		return state, result.Err
@@ -126,12 +109,12 @@ func (b *Board) read() (*State, error) {
 }
 
 // Watch yields the newest state again and again, each once; a slow watcher misses those in
-// between. An error is the end: [ErrCrowded], [ErrClosed], or why nothing could be read.
+// between. An error is the end: too many watch, the role stops, or nothing could be read.
 func (b *Board) Watch(ctx context.Context) iter.Seq2[*State, error] {
 	return func(yield func(*State, error) bool) {
 		defer b.watchers.Add(-1)
 		if b.watchers.Add(1) > MaxWatchers {
-			yield(nil, ErrCrowded)
+			yield(nil, errCrowded)
 			return
 		}
 		for seen := (*State)(nil); ; {

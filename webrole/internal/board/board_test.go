@@ -12,6 +12,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/engine/workers"
 	"github.com/cutroom/cutroom/webrole/internal/scaling"
+	"github.com/cutroom/cutroom/webrole/internal/web"
 )
 
 func TestMain(m *testing.M) { azuritetest.Main(m) }
@@ -26,7 +27,7 @@ func open(t *testing.T) *Board {
 	if err := account.Ensure(t.Context(), azstore.Names{Tables: []string{workers.Table}}); err != nil {
 		t.Fatal(err)
 	}
-	b := New(Parts{Queues: queues, Workers: workers.New(account), Scale: &scaling.Window{Settings: scaling.Settings{Floor: 1, Ceiling: 1}}})
+	b := New(web.Parts{Queues: queues, Workers: workers.New(account)}, &scaling.Window{Settings: scaling.Settings{Floor: 1, Ceiling: 1}})
 	t.Cleanup(b.Close)
 	return b
 }
@@ -79,12 +80,12 @@ func TestWatchersAreBounded(t *testing.T) {
 		watch(t, b)()
 	}
 	for _, err := range b.Watch(t.Context()) {
-		if !errors.Is(err, ErrCrowded) {
+		if !errors.Is(err, errCrowded) {
 			t.Errorf("one more: %v", err)
 		}
 	}
 	b.Close()
-	if _, err := b.State(t.Context()); !errors.Is(err, ErrClosed) {
+	if _, err := b.State(t.Context()); !errors.Is(err, errClosed) {
 		t.Errorf("after the end: %v", err)
 	}
 }
@@ -104,7 +105,7 @@ func TestTheBudgetOutlivesReaders(t *testing.T) {
 		}
 		b.reader = nil // as if the board had not been looked at for long
 	}
-	if n, most := float64(b.Requests()), burst+Budget*(time.Since(began).Seconds()+1); n > most {
+	if n, most := float64(b.requests.Load()), burst+Budget*(time.Since(began).Seconds()+1); n > most {
 		t.Errorf("%v requests, want at most %v", n, most)
 	}
 }

@@ -14,10 +14,10 @@ func (b *Board) register(registry prometheus.Registerer) {
 	in := promauto.With(registry)
 	in.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "cutroom_board_watchers", Help: "Streams of /ops/events that are open.",
-	}, func() float64 { return float64(b.Watchers()) })
+	}, func() float64 { return float64(b.watchers.Load()) })
 	in.NewCounterFunc(prometheus.CounterOpts{
 		Name: "cutroom_board_storage_requests_total", Help: "Storage requests of the one reader for all who watch the board.",
-	}, func() float64 { return float64(b.Requests()) })
+	}, func() float64 { return float64(b.requests.Load()) })
 	registry.MustRegister(scaleMetrics{b})
 }
 
@@ -57,7 +57,7 @@ func (m scaleMetrics) Collect(ch chan<- prometheus.Metric) {
 		gauge(scaleRead, 0)
 		return
 	}
-	d := state.Decision
+	d := state.Event.Scale
 	gauge(scaleRead, 1)
 	gauge(scaleWanted, float64(d.Wanted))
 	gauge(scaleWorkers, float64(d.Workers))

@@ -1,6 +1,7 @@
 package board
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -9,22 +10,24 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/engine/workers"
+	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/scaling"
+	"github.com/cutroom/cutroom/webrole/internal/web"
 )
 
-func scale(t *testing.T, queues *azq.Client, register *workers.Register) scaling.Decision {
+func scale(t *testing.T, queues *azq.Client, register *workers.Register) api.Scale {
 	t.Helper()
 	window := &scaling.Window{
 		Settings: scaling.Settings{Begin: 10 * time.Second, Bulk: 30 * time.Minute, Floor: 1, Ceiling: 10, CoolDown: time.Minute},
 		Slots:    map[string]int{"heavy": 9},
 	}
-	b := New(Parts{Queues: queues, Workers: register, Scale: window})
+	b := New(web.Parts{Queues: queues, Workers: register}, window)
 	t.Cleanup(b.Close)
 	state, err := b.State(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return state.Decision
+	return state.Event.Scale
 }
 
 // Q4, Q18: visible and hidden messages of all lanes are told apart, beyond the 32 that
@@ -73,20 +76,23 @@ func TestQueuesAreSeenWhole(t *testing.T) {
 	if q.Visible != 40 || q.Hidden != 5 || q.OldestSeconds <= 0 || q.OldestSeconds > 3600 || q.SecondsEach != 2 { // (5×4 s + 20 s) / (5 + 15)
 		t.Errorf("seen %+v", q)
 	}
-	if d.Workers != 2 || d.Slots["heavy"] != 3 || d.Wanted != 2 {
+	if d.Workers != 2 || d.Wanted != 2 || !strings.Contains(d.Why, "a worker has 3 slots") {
 		t.Errorf("decided %+v", d)
 	}
 }
 
-// Without a living worker one is wanted all the same, with the slots that it will have.
+// Without a living worker some are wanted all the same, with the slots that they will have.
 func TestNoWorkerLives(t *testing.T) {
 	t.Parallel()
 	account := azuritetest.Account(t)
-	queues := azqtest.Open(t, account, azq.Spec{Name: "jobs", Pool: "heavy", Kinds: []string{"work"}})
+	queues := azqtest.Open(t, account, azq.Spec{Name: "jobs", Pool: "heavy", Kinds: []string{"work"}, Urgent: true, Typical: time.Minute})
+	for range 10 {
+		azqtest.Send(t, queues, "jobs", azq.Item{ID: "i", Kind: "work", Version: 1, Subject: "s"})
+	}
 	if err := account.Ensure(t.Context(), azstore.Names{Tables: []string{workers.Table}}); err != nil {
 		t.Fatal(err)
 	}
-	if d := scale(t, queues, workers.New(account)); d.Wanted != 1 || d.Workers != 0 || d.Slots["heavy"] != 9 {
+	if d := scale(t, queues, workers.New(account)); d.Wanted != 2 || d.Workers != 0 || !strings.Contains(d.Why, "a worker has 9 slots") {
 		t.Errorf("%+v", d)
 	}
 }

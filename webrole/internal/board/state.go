@@ -22,17 +22,14 @@ func (r *reader) show(now time.Time) error {
 	s.Workers = api.Each(r.seen, func(w workers.Worker) api.BoardWorker { return workerOf(w, now, later) })
 	s.Queues = r.queues(s.Workers, later)
 	s.Videos = r.videos(s)
-	d := r.decide(now, s.Queues)
-	r.sample(now, d.Queues)
+	s.Scale = r.decide(now, s.Queues)
+	r.sample(now, s.Scale.Queues)
 	s.Samples = r.samples
-	s.Scale = api.BoardScale{
-		Wanted: d.Wanted, Now: d.Now, Workers: d.Workers, Why: d.Why, Floor: d.Floor, Ceiling: d.Ceiling,
-	}
 	text, err := json.Marshal(s)
 	if err != nil {
 		return fmt.Errorf("encode the board: %w", err)
 	}
-	r.shown = &State{Event: s, JSON: text, Decision: d, read: now}
+	r.shown = &State{Event: s, JSON: text, read: now}
 	return nil
 }
 
@@ -73,7 +70,7 @@ func (r *reader) queues(busy []api.BoardWorker, later map[string]int64) []api.Bo
 	return queues
 }
 
-func (r *reader) decide(now time.Time, queues []api.BoardQueue) scaling.Decision {
+func (r *reader) decide(now time.Time, queues []api.BoardQueue) api.Scale {
 	seen := scaling.Observation{At: now}
 	seen.Workers, seen.Slots = scaling.Fleet(now, r.seen)
 	for _, shown := range queues {
@@ -88,7 +85,7 @@ func (r *reader) decide(now time.Time, queues []api.BoardQueue) scaling.Decision
 		}
 		seen.Queues = append(seen.Queues, q)
 	}
-	return r.board.parts.Scale.Decide(seen)
+	return r.board.scale.Decide(seen)
 }
 
 func queueOf(q *azq.Queue) api.BoardQueue {
@@ -216,7 +213,7 @@ func (r *reader) sample(now time.Time, queues []api.ScaleQueue) {
 	}
 	if !r.sampledAt.IsZero() {
 		made := api.BoardSample{At: now.UTC(), Seconds: took.Seconds(), Queues: map[string]api.BoardCount{}}
-		made.ReadsPerSecond = float64(r.board.Requests()-r.sampled) / made.Seconds
+		made.ReadsPerSecond = float64(r.board.requests.Load()-r.sampled) / made.Seconds
 		for _, q := range queues {
 			if count := (api.BoardCount{Done: r.done(q.Name), OldestSeconds: q.OldestSeconds}); count != (api.BoardCount{}) {
 				made.Queues[q.Name] = count
@@ -225,7 +222,7 @@ func (r *reader) sample(now time.Time, queues []api.ScaleQueue) {
 		r.samples = append(r.samples, made)
 		r.samples = r.samples[max(0, len(r.samples)-maxSamples):]
 	}
-	r.sampledAt, r.sampled, r.counted = now, r.board.Requests(), r.seen
+	r.sampledAt, r.sampled, r.counted = now, r.board.requests.Load(), r.seen
 }
 
 // done is how many items of a queue workers did since the last point. What a worker did

@@ -25,9 +25,7 @@ type server struct{ *Board }
 func Read(env *settings.Reader) web.Optional {
 	scale := scaling.Read(env)
 	return web.Optional{Settings: slog.Any("scaling", scale), New: func(p web.Parts) web.Feature {
-		return New(Parts{
-			Queues: p.Queues, Workers: p.Workers, Videos: p.Videos, Scale: &scaling.Window{Settings: scale, Slots: workflow.Pools()},
-		}).feature(p.Ops)
+		return New(p, &scaling.Window{Settings: scale, Slots: workflow.Pools()}).feature(p.Ops)
 	}}
 }
 
@@ -35,10 +33,6 @@ func Read(env *settings.Reader) web.Optional {
 // what is measured. Without ops the board says where it is.
 func (b *Board) feature(ops bool) web.Feature {
 	f := feature(&server{b})
-	f.Problems = []problem.Answer{
-		problem.When(ErrCrowded, problem.TooBusy, "Too many watch the board."),
-		problem.When(ErrClosed, problem.StorageBusy, "This web role stops. Ask again: another one answers."),
-	}
 	f.Close, f.Metrics = b.Close, b.register
 	f.Pages = func(_ gin.IRouter, show web.Show) {
 		show("/board", "board", web.Nothing)
@@ -62,7 +56,7 @@ func (s *server) GetScale(c *gin.Context) {
 		if err != nil {
 			return out, fmt.Errorf("count the workers wanted: %w", err)
 		}
-		return state.Decision.Scale, nil
+		return state.Event.Scale, nil
 	})
 }
 

@@ -57,12 +57,6 @@ type Observation struct {
 	Slots   map[string]int // of one worker, by pool
 }
 
-// Decision is how many workers should run.
-type Decision struct {
-	api.Scale
-	Slots map[string]int // of one worker, by pool
-}
-
 // patience is the share of a target that is left at least, however old the oldest
 // message is: one that is stuck must not ask for a worker per second of its age.
 const patience = 4
@@ -155,7 +149,7 @@ type past struct {
 
 // Decide adds an observation and says how many workers should run. Observations come
 // in the order of their times.
-func (w *Window) Decide(seen Observation) Decision {
+func (w *Window) Decide(seen Observation) api.Scale {
 	if seen.Workers == 0 {
 		seen.Slots = w.Slots
 	}
@@ -167,11 +161,11 @@ func (w *Window) Decide(seen Observation) Decision {
 	for w.past[0].at.Before(seen.At.Add(-w.Settings.CoolDown)) {
 		w.past = w.past[1:]
 	}
-	d := Decision{Slots: seen.Slots, Scale: api.Scale{
+	d := api.Scale{
 		At: seen.At.UTC(), Wanted: w.past[0].now, Now: now, Why: cause, Workers: seen.Workers, Queues: seen.Queues,
 		Floor: w.Settings.Floor, Ceiling: w.Settings.Ceiling, BeginSeconds: w.Settings.Begin.Seconds(),
 		BulkSeconds: w.Settings.Bulk.Seconds(), CoolDownSeconds: w.Settings.CoolDown.Seconds(),
-	}}
+	}
 	for i, q := range d.Queues {
 		d.Queues[i].WorkSeconds = work(q)
 	}

@@ -88,7 +88,7 @@ func TestWorkersGoAfterTheCoolDown(t *testing.T) {
 	t.Parallel()
 	w := Window{Settings: usual, Slots: map[string]int{"heavy": 2}}
 	begun := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	at := func(after time.Duration, waiting int64) Decision {
+	at := func(after time.Duration, waiting int64) api.Scale {
 		return w.Decide(Observation{
 			At:     begun.Add(after),
 			Queues: []api.ScaleQueue{heavy("first", waiting, 0, 0, 2*time.Second)},

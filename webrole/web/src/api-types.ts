@@ -1843,7 +1843,7 @@ export interface components {
             poison: components["schemas"]["Poison"][];
             /** @description For plots, of the last 5 minutes, oldest first. */
             samples: components["schemas"]["BoardSample"][];
-            scale: components["schemas"]["BoardScale"];
+            scale: components["schemas"]["Scale"];
             /** @description Why there is nothing newer; empty when storage answers. */
             trouble: string;
         };
@@ -2015,15 +2015,6 @@ export interface components {
              * @description Age of the oldest visible message.
              */
             oldestSeconds: number;
-        };
-        /** @description How many workers the queues want; `/ops/scale` has the rest. */
-        BoardScale: {
-            wanted: number;
-            now: number;
-            workers: number;
-            floor: number;
-            ceiling: number;
-            why: string;
         };
         Scale: {
             /**

@@ -9,7 +9,7 @@ export type BoardLane = Schemas['BoardLane'];
 export type BoardTask = Schemas['BoardTask'];
 export type BoardWorker = Schemas['BoardWorker'];
 type BoardSample = Schemas['BoardSample'];
-type BoardScale = Schemas['BoardScale'];
+type Scale = Schemas['Scale'];
 
 export type Place =
   | { kind: 'lane'; lane: string } // visible
@@ -73,7 +73,7 @@ export class Model {
   poison: Poison[] = [];
   samples: BoardSample[] = [];
   trouble = '';
-  scale: BoardScale | undefined;
+  scale: Scale | undefined;
   tokens = new Map<string, Token>();
   // Of the web role's clock minus ours, in ms: leases are told in its time.
   ahead = 0;
