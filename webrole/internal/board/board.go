@@ -50,9 +50,9 @@ type Board struct {
 	parts    web.Parts
 	scale    *scaling.Window
 	titles   *ttlcache.Cache[engine.ID, string]
-	budget   *rate.Limiter // outlives readers: opening the board again and again gets no more
-	requests atomic.Int64  // to storage, since the start
-	watchers atomic.Int64  // now
+	budget   *rate.Limiter   // outlives readers: opening the board again and again gets no more
+	requests atomic.Int64    // to storage, since the start
+	watchers atomic.Int64    // now
 	ctx      context.Context // of all reading; ends with the board
 	close    context.CancelFunc
 

@@ -146,7 +146,7 @@ func Abort(c *gin.Context, err error) {
 func Write(w http.ResponseWriter, r *http.Request, err error) {
 	e := answer(r.Context(), err)
 	if e.Code == ClientClosed && errors.Is(context.Cause(r.Context()), context.DeadlineExceeded) {
-		e = Away().Because(err) // the client waits: it was our own deadline that ended the work
+		e = away().Because(err) // the client waits: it was our own deadline that ended the work
 	}
 	requestID := w.Header().Get("X-Request-Id")
 	_, storageCode, _ := azstore.Describe(err) // if storage had a part in it
@@ -246,11 +246,8 @@ func answer(ctx context.Context, err error) *Error {
 		}
 	}
 	var network net.Error // the service is away: the operator's trouble and no fault of the program
-	switch {
-	case errors.Is(err, context.DeadlineExceeded), azstore.IsUnavailable(err):
-		return Away()
-	case errors.As(err, &network):
-		return New(StorageBusy, "Storage cannot be reached. Nothing is lost; try again soon.")
+	if errors.Is(err, context.DeadlineExceeded) || azstore.IsUnavailable(err) || errors.As(err, &network) {
+		return away()
 	}
 	return New(Internal, internalErrorText)
 }
@@ -271,7 +268,6 @@ func quotaProblem(q *videostore.QuotaError) *Error {
 	return e
 }
 
-// Away says that storage does not answer now.
-func Away() *Error {
+func away() *Error {
 	return New(StorageBusy, "Storage is busy or away. Nothing is lost; try again soon.")
 }

@@ -41,6 +41,7 @@ func New(account *azstore.Account, core *httpapi.Server) web.Feature {
 	f.Problems = []problem.Answer{
 		problem.When(registrations.ErrNotFound, problem.NotFound, "No runner has this bib."),
 		problem.When(registrations.ErrChanged, problem.PreconditionFail, "The registration was changed in the meantime. Read it again."),
+		problem.When(registrations.ErrContended, problem.StorageBusy, "Others change the same runners now. Nothing is lost; try again soon."),
 		Refused,
 	}
 	f.Check = func(v video.Video) error {
@@ -53,13 +54,10 @@ func New(account *azstore.Account, core *httpapi.Server) web.Feature {
 	return f
 }
 
-// Refused is the answer to what cannot be taken, and to tables that are too busy.
+// Refused is the answer to what cannot be taken.
 func Refused(err error) *problem.Error {
 	if invalid, is := errors.AsType[*registrations.Invalid](err); is {
 		return problem.New(problem.Code{Name: string(invalid.Code), Status: http.StatusBadRequest}, "Not taken: %s.", invalid.Detail)
-	}
-	if errors.Is(err, registrations.ErrContended) {
-		return problem.Away()
 	}
 	return nil
 }

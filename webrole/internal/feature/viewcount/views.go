@@ -2,7 +2,6 @@
 package viewcount
 
 import (
-	"errors"
 	"net/http"
 	"time"
 
@@ -22,12 +21,7 @@ type server struct{ views *views.Counter }
 func New(account *azstore.Account) web.Feature {
 	f := feature(&server{views.New(account)})
 	f.Tables = []string{views.Table}
-	f.Problems = []problem.Answer{func(err error) *problem.Error {
-		if errors.Is(err, views.ErrContended) {
-			return problem.Away()
-		}
-		return nil
-	}}
+	f.Problems = []problem.Answer{problem.When(views.ErrContended, problem.StorageBusy, "Too many count this video's views now. Try again soon.")}
 	f.Links = func(v video.Video, l *api.Links) {
 		if v.Playable {
 			l.Views = new(web.PathOf(v.ID) + "/views")
