@@ -197,15 +197,12 @@ func (s *Service) media(ctx context.Context, q request, dir, file string) (resou
 		_, found := locate(q.presented(c), dir, number)
 		return found
 	})
-	if err != nil {
-		return resource{}, err
-	}
 	res, found := locate(q.presented(c), dir, number)
-	if !found {
-		return resource{}, web.NoFile()
+	if err == nil && !found {
+		err = web.NoFile()
 	}
 	res.cache = q.cache()
-	return res, nil
+	return res, err
 }
 
 // locate finds a segment, or the init segment with number -1, among what is
@@ -214,26 +211,17 @@ func locate(c committed, dir string, number int) (resource, bool) {
 	if dir == playlist.AudioName {
 		return locateAudio(c, number)
 	}
-	index := 0
-	if number >= 0 {
-		var found bool
-		if index, found = c.Plan.ChunkOfSegment(number); !found {
-			return resource{}, false
-		}
-	}
-	if index >= len(c.Chunks) || c.Chunks[index] == nil {
+	index, planned := c.Plan.ChunkOfSegment(max(number, 0))
+	if !planned || index >= len(c.Chunks) || c.Chunks[index] == nil {
 		return resource{}, false
 	}
+	n := number - c.Plan.FirstSegment(index)
 	for _, out := range c.Chunks[index].Renditions {
-		if out.Name != dir {
+		if out.Name != dir || n >= len(out.Segments) {
 			continue
 		}
 		at := out.Init
 		if number >= 0 {
-			n := number - c.Plan.FirstSegment(index)
-			if n >= len(out.Segments) {
-				return resource{}, false
-			}
 			at = out.Segments[n].Range
 		}
 		return resource{blob: out.Blob, offset: at.Offset, length: at.Length, contentType: typeVideo}, true
