@@ -9,7 +9,6 @@ import (
 	"net/http"
 	_ "net/http/pprof" // registers the profiles in http.DefaultServeMux
 	"net/netip"
-	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,11 +58,8 @@ type role struct {
 }
 
 func (r *role) listen(ctx context.Context) error {
-	blobOrigin, err := originOf(r.account.Blobs.URL())
-	if err != nil {
-		return err
-	}
 	config := net.ListenConfig{}
+	var err error
 	if r.public, err = config.Listen(ctx, "tcp", r.cfg.Addr); err != nil {
 		return fmt.Errorf("open the public listener: %w", err)
 	}
@@ -78,7 +74,7 @@ func (r *role) listen(ctx context.Context) error {
 		// In Azure deployment sets the rules, and the role may not.
 		slog.WarnContext(ctx, "pages may be unable to upload straight to storage", "error", err)
 	}
-	r.routes = [2]*gin.Engine{r.publicRoutes(blobOrigin), r.adminRoutes(blobOrigin)}
+	r.routes = [2]*gin.Engine{r.publicRoutes(), r.adminRoutes()}
 	for _, engine := range r.routes {
 		r.servers = append(r.servers, &http.Server{
 			Handler: access.Hide(middleware.Span(engine)), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
@@ -127,8 +123,8 @@ func (r *role) serve(ctx context.Context) error {
 }
 
 // publicRoutes is pages, API and playback, operations where they are wanted here.
-func (r *role) publicRoutes(blobOrigin string) *gin.Engine {
-	e := r.newEngine(blobOrigin, allowedHosts(r.cfg.Addr, r.cfg.Hosts), r.everyone, r.cfg.OpsFrom)
+func (r *role) publicRoutes() *gin.Engine {
+	e := r.newEngine(allowedHosts(r.cfg.Addr, r.cfg.Hosts), r.everyone, r.cfg.OpsFrom)
 	r.pages.Register(e)
 	r.playback.Register(e)
 	r.mount(e, func(path string) bool { return r.cfg.PublicOps || !web.IsOps(path) })
@@ -137,8 +133,8 @@ func (r *role) publicRoutes(blobOrigin string) *gin.Engine {
 
 // adminRoutes is what operators need: operations, metrics, profiles. People do not sign in
 // here: the way back from the issuer leads to the public listener.
-func (r *role) adminRoutes(blobOrigin string) *gin.Engine {
-	e := r.newEngine(blobOrigin, allowedHosts(r.cfg.AdminAddr, nil), r.programs, nil)
+func (r *role) adminRoutes() *gin.Engine {
+	e := r.newEngine(allowedHosts(r.cfg.AdminAddr, nil), r.programs, nil)
 	r.mount(e, web.IsOps)
 	e.GET("/metrics", gin.WrapH(promhttp.HandlerFor(r.measured.registry, promhttp.HandlerOpts{})))
 	e.GET("/debug/pprof/*name", func(c *gin.Context) {
@@ -156,7 +152,7 @@ func (r *role) mount(e *gin.Engine, included func(path string) bool) {
 
 // newEngine is Gin behind what every request passes, with raw paths: an id of a%2Fb is
 // one bad id, not two path segments. Last before every handler stands the rule of its route.
-func (r *role) newEngine(blobOrigin string, hosts []string, authenticator access.Authenticator, opsFrom middleware.Proxies) *gin.Engine {
+func (r *role) newEngine(hosts []string, authenticator access.Authenticator, opsFrom middleware.Proxies) *gin.Engine {
 	all := web.Sum(r.features)
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
@@ -167,7 +163,7 @@ func (r *role) newEngine(blobOrigin string, hosts []string, authenticator access
 	e.RemoteIPHeaders = []string{"X-Forwarded-For"}
 	_ = e.SetTrustedProxies(api.Each(r.cfg.Proxies, netip.Prefix.String)) // they were parsed
 	e.Use(problem.WithAnswers(all.Problems), middleware.Route, middleware.Deadline(r.cfg.WorkTime), middleware.RequestID, instance(r.cfg.Instance),
-		middleware.Log(r.measured.observe), middleware.Headers(blobOrigin), middleware.Recover, middleware.Hosts(hosts),
+		middleware.Log(r.measured.observe), middleware.Headers(r.account.Blobs.URL()), middleware.Recover, middleware.Hosts(hosts),
 		middleware.Rate(r.cfg.Rate), access.Identify(all.Rules, authenticator, r.cfg.Links), middleware.SameOrigin,
 		r.pages.ShowProblems, opsOnlyFrom(opsFrom), access.Enforce(all.Rules, r.videos, all.Record))
 	e.NoRoute(web.NoRoute)
@@ -217,14 +213,6 @@ func allowedHosts(addr string, configured []string) []string {
 func loopbackOrigins(addr net.Addr) []string {
 	_, port, _ := net.SplitHostPort(addr.String())
 	return []string{"http://127.0.0.1:" + port, "http://localhost:" + port}
-}
-
-func originOf(address string) (string, error) {
-	u, err := url.Parse(address)
-	if err != nil {
-		return "", fmt.Errorf("read the blob service's address: %w", err)
-	}
-	return u.Scheme + "://" + u.Host, nil
 }
 
 const (

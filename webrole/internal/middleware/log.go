@@ -101,12 +101,12 @@ func Route(c *gin.Context) {
 	c.Next()
 }
 
-// Headers sets the security headers of every answer. blobOrigin is where the
-// page may send blocks to; empty allows nothing but this server.
-func Headers(blobOrigin string) gin.HandlerFunc {
+// Headers sets the security headers of every answer. blobs is the address of the blob service,
+// where pages may send parts to.
+func Headers(blobs string) gin.HandlerFunc {
 	csp := strings.Join([]string{
 		"default-src 'self'",
-		"connect-src 'self' " + blobOrigin,
+		"connect-src 'self' " + strings.TrimSuffix(blobs, "/") + "/", // and what is below
 		"img-src 'self' data: blob:",
 		"media-src 'self' blob: data:", // Media Source Extensions; hls.js gives each list of captions an empty file first
 		"worker-src 'self' blob:",

@@ -150,14 +150,8 @@ func IsOps(path string) bool { return strings.HasPrefix(path, Base+"/ops/") }
 // NoFile says that a video has no such file.
 func NoFile() error { return problem.New(problem.NotFound, "There is no such file.") }
 
-// NoRoute answers for addresses that no route has. A video address whose id has
-// characters that split the path is a bad id, not a missing page.
+// NoRoute answers for addresses that no route has.
 func NoRoute(c *gin.Context) {
-	path, isVideo := strings.CutPrefix(c.Request.URL.Path, Base+"/videos/")
-	if id, _, _ := strings.Cut(path, "/"); isVideo && len(id) != 26 {
-		problem.Abort(c, engine.ErrInvalidID)
-		return
-	}
 	problem.Abort(c, problem.New(problem.NotFound, "There is nothing at this address."))
 }
 
