@@ -60,12 +60,8 @@ func (s *server) GetScale(c *gin.Context) {
 	})
 }
 
-const (
-	// writeTimeout is how long a client may not read before it is cut off.
-	writeTimeout = 10 * time.Second
-	// reconnect is what browsers wait before they ask again, in milliseconds.
-	reconnect = 2000
-)
+// writeTimeout is how long a client may not read before it is cut off.
+const writeTimeout = 10 * time.Second
 
 // WatchBoard implements GET /ops/events. Until there is something to send it is a
 // request like others, with their deadline and their problems.
@@ -79,10 +75,9 @@ func (s *server) WatchBoard(c *gin.Context) {
 			middleware.StreamsOut(c)
 			c.Header("Content-Type", "text/event-stream")
 			c.Header("X-Accel-Buffering", "no") // nginx would keep events back
-			err = send(c.Writer, "retry: %d\n\n", reconnect)
 		}
 		if err == nil {
-			err = send(c.Writer, "event: snapshot\ndata: %s\n\n", state.JSON)
+			err = send(c.Writer, state)
 		}
 		if err != nil { // the client left or read too slowly, or the role stops: an error would not be read
 			break
@@ -91,14 +86,12 @@ func (s *server) WatchBoard(c *gin.Context) {
 	c.Abort()
 }
 
-// send writes to a client that may have stopped reading.
-func send(w gin.ResponseWriter, format string, args ...any) error {
-	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
-		return fmt.Errorf("bound the writing of an event: %w", err)
+// send writes an event to a client that may have stopped reading.
+func send(w gin.ResponseWriter, state *State) error {
+	err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
+	if err == nil {
+		_, err = fmt.Fprintf(w, "event: snapshot\ndata: %s\n\n", state.JSON)
+		w.Flush()
 	}
-	if _, err := fmt.Fprintf(w, format, args...); err != nil {
-		return fmt.Errorf("write an event: %w", err)
-	}
-	w.Flush()
-	return nil
+	return err
 }
