@@ -19,7 +19,6 @@ import (
 	"fmt"
 	"io"
 	"sync"
-	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -105,7 +104,7 @@ func (s *Service) Put(ctx context.Context, rec videostore.Record, body io.Reader
 	if err := s.videos.Reserve(ctx, wanted); err != nil { // before the body is asked for
 		return none, err
 	}
-	if err := s.reserve(ctx); err != nil {
+	if err := s.reserve(); err != nil {
 		return none, err
 	}
 	defer s.parts.Release(1)
@@ -204,13 +203,9 @@ const MinMemory = sourceparts.PartBytes
 // bounds until it is collected.
 var buffers = sync.Pool{New: func() any { return new(make([]byte, MinMemory)) }}
 
-const bufferWait = 2 * time.Second
-
 // reserve takes the buffer of one upload from the memory of all, or returns 429 too_busy.
-func (s *Service) reserve(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, bufferWait)
-	defer cancel()
-	if err := s.parts.Acquire(ctx, 1); err != nil {
+func (s *Service) reserve() error {
+	if !s.parts.TryAcquire(1) {
 		return problem.New(problem.TooBusy, "Too many uploads are under way. Nothing was taken; try again soon.")
 	}
 	return nil
