@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
-	"os"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azq"
@@ -49,7 +48,6 @@ type config struct {
 
 	optional []web.Optional // features, with what they have read
 
-	WebDir       string        // WEBROLE_WEB_DIR: page sources to serve instead of the embedded ones
 	WorkTime     time.Duration // WEBROLE_REQUEST_TIMEOUT: for the work on a request
 	DrainTimeout time.Duration // WEBROLE_DRAIN_TIMEOUT: for requests under way when the role stops
 
@@ -74,7 +72,6 @@ func loadConfig(getenv func(string) string) (config, error) {
 		AdminAddr: env.Text("WEBROLE_ADMIN_ADDR", defaultAdminAddr),
 		Instance:  getenv("CUTROOM_INSTANCE"),
 		Token:     getenv("WEBROLE_TOKEN"),
-		WebDir:    getenv("WEBROLE_WEB_DIR"),
 		Hosts:     env.Words("WEBROLE_HOSTS"),
 		Origins:   env.Words("WEBROLE_ORIGINS"),
 		Rate: middleware.Limits{
@@ -141,8 +138,7 @@ func (c config) local() bool {
 	return settings.IsLoopback(host)
 }
 
-// check tells bad what a value alone does not show: who could reach a listener,
-// and whether a folder is there.
+// check tells bad what a value alone does not show: who could reach a listener.
 func (c config) check(bad func(name, format string, args ...any)) {
 	if c.Token != "" && len(c.Token) < settings.MinToken {
 		bad("WEBROLE_TOKEN", "has %d characters, needs at least %d", len(c.Token), settings.MinToken)
@@ -156,11 +152,6 @@ func (c config) check(bad func(name, format string, args ...any)) {
 			bad("WEBROLE_ORIGINS", "%q is not an origin such as https://video.example.org", origin)
 		}
 	}
-	if c.WebDir != "" {
-		if info, err := os.Stat(c.WebDir); err != nil || !info.IsDir() {
-			bad("WEBROLE_WEB_DIR", "%q is not a directory", c.WebDir)
-		}
-	}
 }
 
 // LogValue is what the log shows at the start: what is in force, without secrets.
@@ -170,7 +161,7 @@ func (c config) LogValue() slog.Value {
 		slog.String("address", c.Addr), slog.String("admin", c.AdminAddr), slog.Bool("token", c.Token != ""), slog.Bool("anonymous", c.Anonymous), slog.Int("playbackKeys", len(c.Links.Keys)),
 		slog.Any("hosts", c.Hosts), slog.Any("origins", c.Origins), slog.Any("rate", c.Rate), slog.Any("proxies", c.Proxies), slog.Bool("publicOps", c.PublicOps), slog.Any("opsFrom", c.OpsFrom), slog.Any("limits", c.Limits),
 		slog.Any("prices", c.Prices),
-		slog.String("webDir", c.WebDir), slog.Int64("uploadMemory", c.UploadMemory),
+		slog.Int64("uploadMemory", c.UploadMemory),
 		slog.Duration("drainDelay", c.DrainDelay), slog.Duration("drainTimeout", c.DrainTimeout),
 	}
 	for _, f := range c.optional {

@@ -107,7 +107,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 		finishclips.New(account, core),
 		keys.New(account),
 		trail.New(account),
-		learn.New(cfg.WebDir, cfg.Prices),
+		learn.New(cfg.Prices),
 	}
 	parts := web.Parts{Account: account, Queues: queues, Workers: register, Videos: videos, Local: cfg.local(), Token: cfg.Token != "", Ops: cfg.PublicOps}
 	for _, f := range cfg.optional {
@@ -117,7 +117,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	if err := provision.Await(ctx, account, queues, all.Tables, cfg.AdminAddr); err != nil {
 		return nil, err
 	}
-	pages, err := page.New(page.Options{Dir: cfg.WebDir, Ops: cfg.PublicOps, Open: cfg.Token == ""}, core.Features)
+	pages, err := page.New(page.Options{Ops: cfg.PublicOps, Open: cfg.Token == ""}, core.Features)
 	if err != nil {
 		return nil, err
 	}

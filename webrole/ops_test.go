@@ -194,7 +194,7 @@ func TestConfig(t *testing.T) {
 	env := map[string]string{
 		"WEBROLE_ADDR": "0.0.0.0:8080", "WEBROLE_ADMIN_ADDR": "nonsense", "CUTROOM_PREFIX": "NO", "CUTROOM_VISIBILITY": "nope=1s",
 		"WEBROLE_RATE_LIMIT": "-1", "WEBROLE_PLAYBACK_RATE_LIMIT": "many", "WEBROLE_TRUSTED_PROXIES": "proxy.example.org", "WEBROLE_PUBLIC_OPS": "maybe", "WEBROLE_OPS_NETWORKS": "office",
-		"WEBROLE_DRAIN_TIMEOUT": "soon", "CUTROOM_LOG_LEVEL": "loud", "WEBROLE_ORIGINS": "example.org", "WEBROLE_WEB_DIR": "/does/not/exist",
+		"WEBROLE_DRAIN_TIMEOUT": "soon", "CUTROOM_LOG_LEVEL": "loud", "WEBROLE_ORIGINS": "example.org",
 	}
 	_, err := loadConfig(func(name string) string { return env[name] })
 	if err == nil {

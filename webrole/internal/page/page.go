@@ -14,9 +14,7 @@ import (
 	"io/fs"
 	"maps"
 	"net/http"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -36,9 +34,6 @@ import (
 
 // Options are what pages show according to the configuration.
 type Options struct {
-	// Dir has the pages' sources, and docs beside it, which are read again for every request
-	// so that they can be edited while the role runs; empty: the embedded ones.
-	Dir  string
 	Ops  bool // operations are here, and the board has something to show
 	Open bool // no sign-in
 }
@@ -46,8 +41,6 @@ type Options struct {
 // Pages is safe for concurrent use.
 type Pages struct {
 	Options
-	files fs.FS
-	docs  fs.FS
 	pages map[string]*template.Template
 
 	features []web.Feature
@@ -56,34 +49,22 @@ type Pages struct {
 
 // New reads the pages, and has those of features.
 func New(o Options, features []web.Feature) (*Pages, error) {
-	p := &Pages{Options: o, files: sources.Files, docs: docs.Files, pages: map[string]*template.Template{}, features: features, shows: map[string]any{}}
-	if o.Dir != "" {
-		p.files, p.docs = os.DirFS(o.Dir), os.DirFS(filepath.Join(o.Dir, "../../docs"))
-	}
+	p := &Pages{Options: o, pages: map[string]*template.Template{}, features: features, shows: map[string]any{}}
+	functions := template.FuncMap{"media": media}
 	for _, f := range features {
 		maps.Copy(p.shows, f.Shows)
+		maps.Copy(functions, f.Functions)
 	}
-	files, err := fs.Glob(p.files, "templates/*.html")
+	parts, _ := fs.Glob(sources.Files, "templates/parts/*.html") // of features, of which there may be none
+	files, err := fs.Glob(sources.Files, "templates/*.html")
 	for _, file := range files {
 		name := strings.TrimSuffix(path.Base(file), ".html")
-		if p.pages[name], err = p.parse(name); err != nil {
-			return nil, err
+		p.pages[name], err = template.New(name).Funcs(functions).ParseFS(sources.Files, slices.Concat(parts, []string{"templates/layout.html", file})...)
+		if err != nil {
+			return nil, fmt.Errorf("read page %s: %w", name, err)
 		}
 	}
 	return p, err
-}
-
-func (p *Pages) parse(name string) (*template.Template, error) {
-	functions := template.FuncMap{"media": media}
-	for _, f := range p.features {
-		maps.Copy(functions, f.Functions)
-	}
-	parts, _ := fs.Glob(p.files, "templates/parts/*.html") // of features, of which there may be none
-	t, err := template.New(name).Funcs(functions).ParseFS(p.files, append(parts, "templates/layout.html", "templates/"+name+".html")...)
-	if err != nil {
-		return nil, fmt.Errorf("read page %s: %w", name, err)
-	}
-	return t, nil
 }
 
 // Register adds the pages' routes, and those of features.
@@ -102,9 +83,9 @@ func (p *Pages) Register(r gin.IRouter) {
 	show("/upload", "upload", web.Nothing)
 	show("/watch/:id", "watch", checkID)
 	show("/embed/:id", "embed", checkID, framed)
-	static := gin.WrapH(gzhttp.GzipHandler(http.HandlerFunc(p.static)))
-	r.GET("/static/*file", static)
-	r.HEAD("/static/*file", static)
+	files := gin.WrapH(gzhttp.GzipHandler(http.HandlerFunc(static)))
+	r.GET("/static/*file", files)
+	r.HEAD("/static/*file", files)
 }
 
 func checkID(c *gin.Context) (any, error) {
@@ -158,13 +139,6 @@ func (p *Pages) show(c *gin.Context, name string, read func(*gin.Context) (any, 
 }
 
 func (p *Pages) draw(ctx context.Context, name, id string, data any) ([]byte, error) {
-	t := p.pages[name]
-	if p.Dir != "" {
-		var err error
-		if t, err = p.parse(name); err != nil {
-			return nil, err
-		}
-	}
 	caller := access.IdentityOf(ctx)
 	var html bytes.Buffer
 	shown := map[string]any{
@@ -172,25 +146,25 @@ func (p *Pages) draw(ctx context.Context, name, id string, data any) ([]byte, er
 		"SignsIn": caller.SignsIn, "SignedIn": caller.SignedIn, "Owns": caller.Owner != "", "Operates": access.May(caller, access.Operate, video.Video{}),
 	}
 	maps.Copy(shown, p.shows)
-	if err := t.ExecuteTemplate(&html, "layout", shown); err != nil {
+	if err := p.pages[name].ExecuteTemplate(&html, "layout", shown); err != nil {
 		return nil, fmt.Errorf("draw page %s: %w", name, err)
 	}
 	return html.Bytes(), nil
 }
 
 // read returns a file of static/. The drawings of the handbook are below it, too.
-func (p *Pages) read(name string) ([]byte, error) {
+func read(name string) ([]byte, error) {
 	if drawing, is := strings.CutPrefix(name, "static/patterns/"); is {
-		return fs.ReadFile(p.docs, "patterns/"+drawing)
+		return fs.ReadFile(docs.Files, "patterns/"+drawing)
 	}
-	return fs.ReadFile(p.files, name)
+	return fs.ReadFile(sources.Files, name)
 }
 
 // static serves a file with the hash of its content as ETag: a new version of the role is
 // seen at once. It is weak, because all encodings have it.
-func (p *Pages) static(w http.ResponseWriter, r *http.Request) {
+func static(w http.ResponseWriter, r *http.Request) {
 	name := path.Clean(r.URL.Path)[1:]
-	content, err := p.read(name)
+	content, err := read(name)
 	if err != nil || !strings.HasPrefix(name, "static/") {
 		problem.Write(w, r, problem.New(problem.NotFound, "There is nothing at this address."))
 		return

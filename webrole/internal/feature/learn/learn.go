@@ -4,9 +4,6 @@ package learn
 
 import (
 	"html/template"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -25,18 +22,14 @@ import (
 )
 
 type learn struct {
-	handbook func() (*handbook.Handbook, error) // rendered at the first call, or at each with a folder
+	handbook func() (*handbook.Handbook, error) // rendered at the first call
 	prices   price.Table
 }
 
-// New returns the pages. dir is that of page.Options; the calculators begin with the prices.
-func New(dir string, prices price.Table) web.Feature {
-	texts, files := fs.FS(docs.Files), fs.FS(sources.Files)
-	read := func() (*handbook.Handbook, error) { return handbook.Read(texts, files) }
+// New returns the pages. The calculators begin with the prices.
+func New(prices price.Table) web.Feature {
+	read := func() (*handbook.Handbook, error) { return handbook.Read(docs.Files, sources.Files) }
 	l := &learn{sync.OnceValues(read), prices}
-	if dir != "" {
-		texts, files, l.handbook = os.DirFS(filepath.Join(dir, "../../docs")), os.DirFS(dir), read
-	}
 	return web.Feature{
 		Pages: l.register,
 		Functions: template.FuncMap{

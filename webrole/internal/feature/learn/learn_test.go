@@ -30,7 +30,7 @@ var others = web.Feature{Pages: func(_ gin.IRouter, show web.Show) {
 func TestPagesOfPatternsHangTogether(t *testing.T) {
 	t.Parallel()
 	gin.SetMode(gin.TestMode)
-	pages, err := page.New(page.Options{}, []web.Feature{New("", nil), others})
+	pages, err := page.New(page.Options{}, []web.Feature{New(nil), others})
 	if err != nil {
 		t.Fatal(err)
 	}

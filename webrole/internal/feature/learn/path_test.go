@@ -28,7 +28,7 @@ type learner struct {
 func newLearner(t *testing.T, o page.Options, prices price.Table, shows ...string) *learner {
 	t.Helper()
 	gin.SetMode(gin.TestMode)
-	feature := New(o.Dir, prices)
+	feature := New(prices)
 	feature.Shows = map[string]any{}
 	for _, name := range shows {
 		feature.Shows[name] = true
@@ -139,7 +139,6 @@ func TestStopsWithoutALab(t *testing.T) {
 		shows         []string
 		missing, says string
 	}{
-		{page.Options{Dir: "../../../web"}, nil, "no lab", "<code>make scene NAME=papers-scene</code>"}, // read anew for each request
 		{page.Options{}, nil, "no lab", "<code>make scene NAME=papers-scene</code>"},
 		{page.Options{Ops: true}, []string{"Plays"}, "no lab", "Operators can play"},
 		{page.Options{}, []string{"Plays", "Lab"}, "admin listener", "WEBROLE_PUBLIC_OPS"},
