@@ -537,9 +537,7 @@ type BoardEvent struct {
 
 	// Samples For plots, of the last 5 minutes, oldest first.
 	Samples []BoardSample `json:"samples"`
-
-	// Scale How many workers the queues want; `/ops/scale` has the rest.
-	Scale Scale `json:"scale"`
+	Scale   Scale         `json:"scale"`
 
 	// Trouble Why there is nothing newer; empty when storage answers.
 	Trouble string `json:"trouble"`
