@@ -97,6 +97,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	})
 	core.Features = []web.Feature{
 		core.Feature(),
+		core.Operations(),
 		search.New(account, core),
 		viewcount.New(account),
 		journey.New(core, cfg.Prices),
@@ -123,7 +124,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	}
 	r := &role{
 		cfg: cfg, account: account, features: core.Features, pages: pages, playback: playback.New(videos, blobs, core.Features),
-		ready: &readiness{probe: pointRead(videos)}, programs: access.Open{}, videos: videos, measured: measured,
+		ready: &readiness{probe: videos.Exists}, programs: access.Open{}, videos: videos, measured: measured,
 	}
 	if cfg.Token != "" {
 		r.programs = access.NewCredentials(cfg.Token, all.Keys, cfg.Anonymous)

@@ -6,37 +6,32 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/cutroom/cutroom/shared/azq/azqops"
 	"github.com/cutroom/cutroom/shared/engine/upkeep"
 	"github.com/cutroom/cutroom/shared/engine/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/api"
+	"github.com/cutroom/cutroom/webrole/internal/problem"
 	"github.com/cutroom/cutroom/webrole/internal/web"
 )
 
 // workerMemory is how long a silent worker stays listed.
 const workerMemory = 10 * time.Minute
 
-// operate leaves a request to the library's handler, behind the checks of this API.
-func (s *Server) operate(c *gin.Context) { s.operator.ServeHTTP(c.Writer, c.Request) }
-
-// ListQueues implements GET /ops/queues.
-func (s *Server) ListQueues(c *gin.Context) { s.operate(c) }
-
-// ClearQueue implements POST /ops/queues/{queue}/clear. Work that a row promises comes back
-// with the reconciler.
-func (s *Server) ClearQueue(c *gin.Context, _ api.QueueName) { s.operate(c) }
-
-// PauseQueue implements POST /ops/queues/{queue}/pause.
-func (s *Server) PauseQueue(c *gin.Context, _ api.QueueName) { s.operate(c) }
-
-// ResumeQueue implements POST /ops/queues/{queue}/resume.
-func (s *Server) ResumeQueue(c *gin.Context, _ api.QueueName) { s.operate(c) }
-
-// PeekQueue implements GET /ops/queues/{queue}/messages.
-func (s *Server) PeekQueue(c *gin.Context, _ api.QueueName, _ api.PeekQueueParams) { s.operate(c) }
-
-// ListPoison implements GET /ops/poison.
-func (s *Server) ListPoison(c *gin.Context, _ api.ListPoisonParams) { s.operate(c) }
+// Operations are the routes of package azqops, behind the checks of this API. What Clear removes
+// and a row promises comes back with the reconciler.
+func (s *Server) Operations() web.Feature {
+	const ops = web.Base + "/ops"
+	operate := gin.WrapH(http.StripPrefix(ops, azqops.Routes(s.Queues, problem.Write)))
+	return web.Feature{Routes: func(r gin.IRouter, _ web.ErrorHandler) {
+		for _, path := range []string{"/queues", "/queues/:queue/messages", "/poison"} {
+			r.GET(ops+path, operate)
+		}
+		for _, path := range []string{"/clear", "/pause", "/resume"} {
+			r.POST(ops+"/queues/:queue"+path, operate)
+		}
+	}}
+}
 
 // RedrivePoison implements POST /ops/poison/{poisonId}/redrive.
 func (s *Server) RedrivePoison(c *gin.Context, poisonID string) {

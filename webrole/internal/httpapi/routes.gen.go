@@ -16,27 +16,9 @@ import (
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
-	// ListPoison Items that no worker could finish, with reason and history
-	// (GET /ops/poison)
-	ListPoison(c *gin.Context, params ListPoisonParams)
 	// RedrivePoison Put a poisoned item back on its queue
 	// (POST /ops/poison/{poisonId}/redrive)
 	RedrivePoison(c *gin.Context, poisonId string)
-	// ListQueues Every queue, with its length, visibility and whether it is paused (Q4, Q10)
-	// (GET /ops/queues)
-	ListQueues(c *gin.Context)
-	// ClearQueue Remove every message
-	// (POST /ops/queues/{queue}/clear)
-	ClearQueue(c *gin.Context, queue QueueName)
-	// PeekQueue Look at the first messages without taking them
-	// (GET /ops/queues/{queue}/messages)
-	PeekQueue(c *gin.Context, queue QueueName, params PeekQueueParams)
-	// PauseQueue No worker takes from this queue until it is resumed
-	// (POST /ops/queues/{queue}/pause)
-	PauseQueue(c *gin.Context, queue QueueName)
-	// ResumeQueue Workers take from this queue again
-	// (POST /ops/queues/{queue}/resume)
-	ResumeQueue(c *gin.Context, queue QueueName)
 	// ListUnreadable Rows of tables that could not be read
 	// (GET /ops/unreadable)
 	ListUnreadable(c *gin.Context, params ListUnreadableParams)
@@ -96,41 +78,6 @@ type ServerInterfaceWrapper struct {
 
 type MiddlewareFunc func(c *gin.Context)
 
-// ListPoison operation middleware
-func (siw *ServerInterfaceWrapper) ListPoison(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params ListPoisonParams
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Optional query parameter "pageToken" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", c.Request.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter pageToken: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.ListPoison(c, params)
-}
-
 // RedrivePoison operation middleware
 func (siw *ServerInterfaceWrapper) RedrivePoison(c *gin.Context) {
 
@@ -154,130 +101,6 @@ func (siw *ServerInterfaceWrapper) RedrivePoison(c *gin.Context) {
 	}
 
 	siw.Handler.RedrivePoison(c, poisonId)
-}
-
-// ListQueues operation middleware
-func (siw *ServerInterfaceWrapper) ListQueues(c *gin.Context) {
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.ListQueues(c)
-}
-
-// ClearQueue operation middleware
-func (siw *ServerInterfaceWrapper) ClearQueue(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "queue" -------------
-	var queue QueueName
-
-	err = runtime.BindStyledParameterWithOptions("simple", "queue", c.Param("queue"), &queue, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter queue: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.ClearQueue(c, queue)
-}
-
-// PeekQueue operation middleware
-func (siw *ServerInterfaceWrapper) PeekQueue(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "queue" -------------
-	var queue QueueName
-
-	err = runtime.BindStyledParameterWithOptions("simple", "queue", c.Param("queue"), &queue, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter queue: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params PeekQueueParams
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.PeekQueue(c, queue, params)
-}
-
-// PauseQueue operation middleware
-func (siw *ServerInterfaceWrapper) PauseQueue(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "queue" -------------
-	var queue QueueName
-
-	err = runtime.BindStyledParameterWithOptions("simple", "queue", c.Param("queue"), &queue, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter queue: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.PauseQueue(c, queue)
-}
-
-// ResumeQueue operation middleware
-func (siw *ServerInterfaceWrapper) ResumeQueue(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "queue" -------------
-	var queue QueueName
-
-	err = runtime.BindStyledParameterWithOptions("simple", "queue", c.Param("queue"), &queue, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter queue: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.ResumeQueue(c, queue)
 }
 
 // ListUnreadable operation middleware
@@ -804,13 +627,7 @@ func feature(si ServerInterface) web.Feature {
 	return web.Feature{
 		Routes: func(router gin.IRouter, refuse web.ErrorHandler) {
 			wrapper := ServerInterfaceWrapper{Handler: si, ErrorHandler: refuse}
-			router.GET(web.Base+"/ops/poison", wrapper.ListPoison)
 			router.POST(web.Base+"/ops/poison/:poisonId/redrive", wrapper.RedrivePoison)
-			router.GET(web.Base+"/ops/queues", wrapper.ListQueues)
-			router.POST(web.Base+"/ops/queues/:queue/clear", wrapper.ClearQueue)
-			router.GET(web.Base+"/ops/queues/:queue/messages", wrapper.PeekQueue)
-			router.POST(web.Base+"/ops/queues/:queue/pause", wrapper.PauseQueue)
-			router.POST(web.Base+"/ops/queues/:queue/resume", wrapper.ResumeQueue)
 			router.GET(web.Base+"/ops/unreadable", wrapper.ListUnreadable)
 			router.DELETE(web.Base+"/ops/unreadable/:rowId", wrapper.DeleteUnreadable)
 			router.GET(web.Base+"/ops/workers", wrapper.ListWorkers)
@@ -829,13 +646,7 @@ func feature(si ServerInterface) web.Feature {
 			router.POST(web.Base+"/videos/:id/upload/complete", wrapper.CompleteUpload)
 		},
 		Rules: access.Rules{
-			"GET " + web.Base + "/ops/poison":                    access.Operate,
 			"POST " + web.Base + "/ops/poison/:poisonId/redrive": access.Operate,
-			"GET " + web.Base + "/ops/queues":                    access.Operate,
-			"POST " + web.Base + "/ops/queues/:queue/clear":      access.Operate,
-			"GET " + web.Base + "/ops/queues/:queue/messages":    access.Operate,
-			"POST " + web.Base + "/ops/queues/:queue/pause":      access.Operate,
-			"POST " + web.Base + "/ops/queues/:queue/resume":     access.Operate,
 			"GET " + web.Base + "/ops/unreadable":                access.Operate,
 			"DELETE " + web.Base + "/ops/unreadable/:rowId":      access.Operate,
 			"GET " + web.Base + "/ops/workers":                   access.Operate,

@@ -6,10 +6,7 @@
 package httpapi
 
 import (
-	"net/http"
-
 	"github.com/cutroom/cutroom/shared/azq"
-	"github.com/cutroom/cutroom/shared/azq/azqops"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/catalog"
@@ -17,7 +14,6 @@ import (
 	"github.com/cutroom/cutroom/shared/engine/workers"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/access"
-	"github.com/cutroom/cutroom/webrole/internal/problem"
 	"github.com/cutroom/cutroom/webrole/internal/recent"
 	"github.com/cutroom/cutroom/webrole/internal/upload"
 	"github.com/cutroom/cutroom/webrole/internal/web"
@@ -42,14 +38,11 @@ type Server struct {
 	Parts
 	Features  []web.Feature // what they say of videos; none is added once requests come
 	snapshots *recent.Cache[engine.ID, snapshot]
-	operator  http.Handler // of queues and their poison
 }
 
 // New returns the API.
 func New(p Parts) *Server {
-	s := &Server{Parts: p, snapshots: newSnapshots(p.Videos)}
-	s.operator = http.StripPrefix(web.Base+"/ops", azqops.Routes(p.Queues, problem.Write))
-	return s
+	return &Server{Parts: p, snapshots: newSnapshots(p.Videos)}
 }
 
 // Feature is the API's own part.
