@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/engine"
 )
 
 // TestReadinessAsksOnce: however many ask, and no matter which of them leaves, storage is
@@ -21,13 +22,13 @@ func TestReadinessAsksOnce(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
 	release := make(chan struct{})
-	r := &readiness{probe: func(ctx context.Context) error {
+	r := &readiness{probe: func(ctx context.Context, _ engine.ID) (bool, error) {
 		asked.Add(1)
 		select {
 		case <-release:
-			return nil
+			return true, nil
 		case <-ctx.Done():
-			return ctx.Err()
+			return false, ctx.Err()
 		}
 	}}
 	gone, leave := context.WithCancel(t.Context())
@@ -51,7 +52,7 @@ func TestReadinessAsksOnce(t *testing.T) {
 		}
 		return nil
 	})
-	r.drain()
+	r.draining.Store(true)
 	if err := r.check(t.Context()); !errors.Is(err, errDraining) {
 		t.Errorf("draining: %v", err)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/settings"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
@@ -35,9 +36,6 @@ const (
 	idleTimeout   = 2 * time.Minute
 	maxHeader     = 32 << 10 // bytes
 )
-
-// instanceHeader carries CUTROOM_INSTANCE: a starter knows its own child by it.
-const instanceHeader = "X-Cutroom-Instance"
 
 // role is a web role: what its listeners show, and the listeners once they are open.
 type role struct {
@@ -68,7 +66,8 @@ func (r *role) listen(ctx context.Context) error {
 	}
 	origins := r.cfg.Origins
 	if r.cfg.local() {
-		origins = append(origins, loopbackOrigins(r.public.Addr())...)
+		_, port, _ := net.SplitHostPort(r.public.Addr().String())
+		origins = append(origins, "http://127.0.0.1:"+port, "http://localhost:"+port) // as a browser on this host sees us
 	}
 	if err := r.account.EnsureCORS(ctx, origins); err != nil {
 		// In Azure deployment sets the rules, and the role may not.
@@ -103,7 +102,7 @@ func (r *role) serve(ctx context.Context) error {
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
-		r.ready.drain()
+		r.ready.draining.Store(true)
 		slog.InfoContext(ctx, "draining: requests under way may finish", "listening for", r.cfg.DrainDelay)
 		select {
 		case err = <-failed:
@@ -162,8 +161,8 @@ func (r *role) newEngine(hosts []string, authenticator access.Authenticator, ops
 	e.HandleMethodNotAllowed = true
 	e.RemoteIPHeaders = []string{"X-Forwarded-For"}
 	_ = e.SetTrustedProxies(api.Each(r.cfg.Proxies, netip.Prefix.String)) // they were parsed
-	e.Use(problem.WithAnswers(all.Problems), middleware.Route, middleware.Deadline(r.cfg.WorkTime), middleware.RequestID, instance(r.cfg.Instance),
-		middleware.Log(r.measured.observe), middleware.Headers(r.account.Blobs.URL()), middleware.Recover, middleware.Hosts(hosts),
+	e.Use(problem.WithAnswers(all.Problems), middleware.Deadline(r.cfg.WorkTime), middleware.RequestID,
+		middleware.Log(r.measured.observe), middleware.Headers(r.account.Blobs.URL(), r.cfg.Instance), middleware.Recover, middleware.Hosts(hosts),
 		middleware.Rate(r.cfg.Rate), access.Identify(all.Rules, authenticator, r.cfg.Links), middleware.SameOrigin,
 		r.pages.ShowProblems, opsOnlyFrom(opsFrom), access.Enforce(all.Rules, r.videos, all.Record))
 	e.NoRoute(web.NoRoute)
@@ -191,14 +190,6 @@ func opsOnlyFrom(networks middleware.Proxies) gin.HandlerFunc {
 	}
 }
 
-func instance(name string) gin.HandlerFunc {
-	return func(c *gin.Context) {
-		if name != "" {
-			c.Header(instanceHeader, name)
-		}
-	}
-}
-
 // allowedHosts is what a listener answers for. On loopback the list is fixed and
 // stops DNS rebinding; elsewhere the token protects, and an empty list allows all.
 func allowedHosts(addr string, configured []string) []string {
@@ -207,12 +198,6 @@ func allowedHosts(addr string, configured []string) []string {
 		return append([]string{"localhost", "127.0.0.1", "::1", host}, configured...)
 	}
 	return configured
-}
-
-// loopbackOrigins are the names under which a browser on this host may see us.
-func loopbackOrigins(addr net.Addr) []string {
-	_, port, _ := net.SplitHostPort(addr.String())
-	return []string{"http://127.0.0.1:" + port, "http://localhost:" + port}
 }
 
 const (
@@ -228,23 +213,13 @@ var (
 // readiness says whether this role should be sent requests. Any client may ask, as
 // often as they like: storage is asked once a second at most.
 type readiness struct {
-	probe    func(context.Context) error
+	probe    func(context.Context, engine.ID) (bool, error) // asks storage for one row, of no video: ids are random
 	draining atomic.Bool
 
 	mu    sync.Mutex // held while storage is asked: the others wait for the same answer
 	asked time.Time
 	err   error
 }
-
-// pointRead asks storage for one row, of no video: ids are random.
-func pointRead(videos *videostore.Store) func(context.Context) error {
-	return func(ctx context.Context) error {
-		_, err := videos.Exists(ctx, "aaaaaaaaaaaaaaaaaaaaaaaaaa")
-		return err
-	}
-}
-
-func (r *readiness) drain() { r.draining.Store(true) }
 
 // check returns why not, in words for any client; the log has the reason.
 func (r *readiness) check(ctx context.Context) error {
@@ -260,7 +235,7 @@ func (r *readiness) check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout)
 	defer cancel()
 	r.err = nil
-	if err := r.probe(azstore.WithoutRetry(ctx)); err != nil {
+	if _, err := r.probe(azstore.WithoutRetry(ctx), "aaaaaaaaaaaaaaaaaaaaaaaaaa"); err != nil {
 		slog.WarnContext(ctx, "storage does not answer", "error", err)
 		r.err = errNoAnswer
 	}

@@ -140,13 +140,10 @@ func Refused(c *gin.Context) error {
 	return problem.New(problem.Forbidden, "You may not do this.")
 }
 
-// labFault is the lab, which is there on loopback only. It breaks the storage
-// that the trail is in, and must be able to mend it.
-const labFault = "/api/v1/lab/:fault"
-
 // changes reports whether a request is one to write down: it changes something other than
-// what any viewer may change, such as views and what is made first.
+// what any viewer may change, such as views and what is made first. The lab, which is there on
+// loopback only, breaks the storage that the trail is in, and must be able to mend it.
 func changes(c *gin.Context, do Action) bool {
 	read := c.Request.Method == http.MethodGet || c.Request.Method == http.MethodHead
-	return !read && !slices.Contains([]Action{See, Look, Anyone}, do) && c.FullPath() != labFault
+	return !read && !slices.Contains([]Action{See, Look, Anyone}, do) && c.FullPath() != "/api/v1/lab/:fault"
 }

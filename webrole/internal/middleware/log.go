@@ -40,10 +40,15 @@ func RequestID(c *gin.Context) {
 var harmless = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 // Log writes one line per request. It logs the path only: queries may hold
-// search words, and SAS signatures have no business in a log.
+// search words, and SAS signatures have no business in a log. The span gets the route's name,
+// never the path, which may say more than a collector should know and has no bound.
 func Log(observe func(r *http.Request, status int, took time.Duration)) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		start := time.Now()
+		if span := trace.SpanFromContext(c.Request.Context()); c.FullPath() != "" {
+			span.SetName(c.Request.Method + " " + c.FullPath())
+			span.SetAttributes(attribute.String("http.route", c.FullPath()))
+		}
 		defer func() {
 			took, status := time.Since(start), c.Writer.Status()
 			observe(c.Request, status, took)
@@ -91,19 +96,9 @@ func Span(next http.Handler) http.Handler {
 		otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string { return r.Method }))
 }
 
-// Route names the span of a request by its route, never by its path, which may say more
-// than a collector should know and has no bound.
-func Route(c *gin.Context) {
-	if span := trace.SpanFromContext(c.Request.Context()); span.IsRecording() && c.FullPath() != "" {
-		span.SetName(c.Request.Method + " " + c.FullPath())
-		span.SetAttributes(attribute.String("http.route", c.FullPath()))
-	}
-	c.Next()
-}
-
 // Headers sets the security headers of every answer. blobs is the address of the blob service,
-// where pages may send parts to.
-func Headers(blobs string) gin.HandlerFunc {
+// where pages may send parts to; instance, unless it is empty, tells a starter its own child.
+func Headers(blobs, instance string) gin.HandlerFunc {
 	csp := strings.Join([]string{
 		"default-src 'self'",
 		"connect-src 'self' " + strings.TrimSuffix(blobs, "/") + "/", // and what is below
@@ -116,6 +111,9 @@ func Headers(blobs string) gin.HandlerFunc {
 		"frame-ancestors 'none'",
 	}, "; ")
 	return func(c *gin.Context) {
+		if instance != "" {
+			c.Header("X-Cutroom-Instance", instance)
+		}
 		c.Header("Content-Security-Policy", csp)
 		c.Header("X-Content-Type-Options", "nosniff")
 		c.Header("Referrer-Policy", "no-referrer")

@@ -165,7 +165,7 @@ func (s *Service) playlist(ctx context.Context, q request, name string) (resourc
 			text, err = f.Extend(ctx, q.video.ID, text)
 		}
 	}
-	return resource{text: text, contentType: playlist.ContentType, cache: neverStore}, err
+	return resource{File: web.File{Text: text, ContentType: playlist.ContentType}, cache: neverStore}, err
 }
 
 // playlistText is a projection of what is committed.
@@ -224,7 +224,7 @@ func locate(c committed, dir string, number int) (resource, bool) {
 		if number >= 0 {
 			at = out.Segments[n].Range
 		}
-		return resource{blob: out.Blob, offset: at.Offset, length: at.Length, contentType: typeVideo}, true
+		return resource{File: web.File{Blob: out.Blob, Bytes: at.Length, ContentType: typeVideo}, offset: at.Offset}, true
 	}
 	return resource{}, false
 }
@@ -232,11 +232,11 @@ func locate(c committed, dir string, number int) (resource, bool) {
 func locateAudio(c committed, number int) (resource, bool) {
 	for _, part := range c.Parts {
 		if number < 0 && part.First == 0 { // the others have none
-			return resource{blob: part.Blob, offset: part.Init.Offset, length: part.Init.Length, contentType: typeAudio}, true
+			return resource{File: web.File{Blob: part.Blob, Bytes: part.Init.Length, ContentType: typeAudio}, offset: part.Init.Offset}, true
 		}
 		if n := number - part.First; n >= 0 && n < len(part.Segments) {
 			at := part.Segments[n].Range
-			return resource{blob: part.Blob, offset: at.Offset, length: at.Length, contentType: typeAudio}, true
+			return resource{File: web.File{Blob: part.Blob, Bytes: at.Length, ContentType: typeAudio}, offset: at.Offset}, true
 		}
 	}
 	return resource{}, false
@@ -248,8 +248,8 @@ var extras = map[string]string{
 }
 
 func (s *Service) extra(ctx context.Context, q request, name string) (resource, error) {
-	res := resource{contentType: extras[name], cache: q.cache()}
-	if res.contentType == "" {
+	res := resource{File: web.File{ContentType: extras[name]}, cache: q.cache()}
+	if res.ContentType == "" {
 		return res, web.NoFile()
 	}
 	c, err := s.view(ctx, q, func(c committed) bool { return name == "poster.jpg" && poster(c) != "" })
@@ -257,17 +257,17 @@ func (s *Service) extra(ctx context.Context, q request, name string) (resource, 
 		return res, err
 	}
 	finish := cmp.Or(c.finish, &video.FinishOutput{})
-	res.blob = map[string]string{
+	res.Blob = map[string]string{
 		"poster.jpg": poster(c), "storyboard.vtt": finish.Storyboard, "storyboard.jpg": finish.Sprite, "download.mp4": finish.Download,
 	}[name]
-	if res.blob == "" {
+	if res.Blob == "" {
 		return res, web.NoFile()
 	}
-	info, err := s.blobs.Head(ctx, engine.MediaContainer, res.blob)
+	info, err := s.blobs.Head(ctx, engine.MediaContainer, res.Blob)
 	if err != nil {
-		return res, fmt.Errorf("look at %s: %w", res.blob, err)
+		return res, fmt.Errorf("look at %s: %w", res.Blob, err)
 	}
-	res.length = info.Size
+	res.Bytes = info.Size
 	if name == "download.mp4" { // browsers save it, without what their file system or RFC 6266 forbids in a name
 		res.filename = mime.FormatMediaType("attachment", map[string]string{"filename": q.video.Title + ".mp4"})
 	}
@@ -280,7 +280,7 @@ func (s *Service) file(q request, path string) (resource, error) {
 	made, _ := q.video.MadeBy(step, q.generation)
 	for _, f := range made.Files {
 		if f.Name == name {
-			return resource{blob: f.Blob, length: f.Bytes, contentType: f.ContentType, cache: q.cache()}, nil
+			return resource{File: web.File{Blob: f.Blob, Bytes: f.Bytes, ContentType: f.ContentType}, cache: q.cache()}, nil
 		}
 	}
 	return resource{}, web.NoFile()
@@ -289,7 +289,7 @@ func (s *Service) file(q request, path string) (resource, error) {
 // beside is a file of a feature.
 func (s *Service) beside(ctx context.Context, q request, files web.Files, name string) (resource, error) {
 	found, err := files(ctx, q.video, name)
-	res := resource{blob: found.Blob, length: found.Bytes, text: found.Text, contentType: found.ContentType, cache: askAgain}
+	res := resource{File: found, cache: askAgain}
 	if found.Blob == "" {
 		res.cache = neverStore
 	}

@@ -17,31 +17,29 @@ import (
 	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/webrole/internal/middleware"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
+	"github.com/cutroom/cutroom/webrole/internal/web"
 )
 
-// resource is a run of bytes of an immutable blob in container "media", or a text.
+// resource is a run of bytes of a blob, which is immutable, or a text.
 type resource struct {
-	blob        string
-	offset      int64
-	length      int64
-	text        string // when there is no blob
-	contentType string
-	cache       string
-	filename    string // set: the browser saves it
+	web.File
+	offset   int64
+	cache    string
+	filename string // set: the browser saves it
 }
 
 // etag is strong: blob names are unique to one attempt and never written twice.
 func (res resource) etag() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%d", res.blob, res.offset, res.length))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%d", res.Blob, res.offset, res.Bytes))
 	return `"` + hex.EncodeToString(sum[:16]) + `"`
 }
 
 func (s *Service) send(c *gin.Context, res resource) error {
 	r := c.Request
 	c.Header("Cache-Control", res.cache)
-	if res.blob == "" {
-		c.Header("Content-Length", strconv.Itoa(len(res.text)))
-		c.Data(http.StatusOK, res.contentType, []byte(res.text))
+	if res.Blob == "" {
+		c.Header("Content-Length", strconv.Itoa(len(res.Text)))
+		c.Data(http.StatusOK, res.ContentType, []byte(res.Text))
 		return nil
 	}
 	etag := res.etag()
@@ -55,26 +53,26 @@ func (s *Service) send(c *gin.Context, res resource) error {
 	if cond := r.Header.Get("If-Range"); cond != "" && cond != etag {
 		header = ""
 	}
-	part, partial, satisfiable := parseRange(header, res.length)
+	part, partial, satisfiable := parseRange(header, res.Bytes)
 	if !satisfiable {
-		c.Header("Content-Range", fmt.Sprintf("bytes */%d", res.length))
-		return problem.New(problem.RangeUnsatisfied, "The range lies outside of the %d bytes there are.", res.length)
+		c.Header("Content-Range", fmt.Sprintf("bytes */%d", res.Bytes))
+		return problem.New(problem.RangeUnsatisfied, "The range lies outside of the %d bytes there are.", res.Bytes)
 	}
 	body := io.NopCloser(strings.NewReader(""))
 	if r.Method != http.MethodHead && part.to > part.from {
 		var err error
 		bytes := blobstore.Range{Offset: res.offset + part.from, Length: part.to - part.from}
-		if body, _, err = s.blobs.Open(r.Context(), engine.MediaContainer, res.blob, bytes, ""); err != nil {
-			return fmt.Errorf("open %s: %w", res.blob, err)
+		if body, _, err = s.blobs.Open(r.Context(), engine.MediaContainer, res.Blob, bytes, ""); err != nil {
+			return fmt.Errorf("open %s: %w", res.Blob, err)
 		}
 	}
 	defer body.Close() //nolint:errcheck // reading only
 	c.Status(http.StatusOK)
 	if partial {
 		c.Status(http.StatusPartialContent)
-		c.Header("Content-Range", fmt.Sprintf("bytes %d-%d/%d", part.from, part.to-1, res.length))
+		c.Header("Content-Range", fmt.Sprintf("bytes %d-%d/%d", part.from, part.to-1, res.Bytes))
 	}
-	c.Header("Content-Type", res.contentType)
+	c.Header("Content-Type", res.ContentType)
 	c.Header("Content-Length", fmt.Sprint(part.to-part.from))
 	if res.filename != "" {
 		c.Header("Content-Disposition", res.filename)
@@ -82,7 +80,7 @@ func (s *Service) send(c *gin.Context, res resource) error {
 	middleware.StreamsOut(c)
 	// A short answer breaks the connection, because its length was announced.
 	if _, err := io.Copy(c.Writer, body); err != nil && r.Context().Err() == nil {
-		slog.WarnContext(r.Context(), "playback broke off", "blob", res.blob, "error", err)
+		slog.WarnContext(r.Context(), "playback broke off", "blob", res.Blob, "error", err)
 	}
 	return nil
 }

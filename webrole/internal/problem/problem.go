@@ -78,8 +78,6 @@ var (
 	ClientClosed     = Code{"client_closed_request", 499} // for the log: the client does not read it
 )
 
-const internalErrorText = "Something went wrong on our side. The request id leads to the reason in the log."
-
 // Error is an error that knows its answer. Detail is for people: it holds no
 // secret and no input that was not checked.
 type Error struct {
@@ -249,7 +247,7 @@ func answer(ctx context.Context, err error) *Error {
 	if errors.Is(err, context.DeadlineExceeded) || azstore.IsUnavailable(err) || errors.As(err, &network) {
 		return away()
 	}
-	return New(Internal, internalErrorText)
+	return New(Internal, "Something went wrong on our side. The request id leads to the reason in the log.")
 }
 
 // quotaProblem is 403 where only the owner can make room, and 429 where time will.

@@ -31,21 +31,19 @@ func Read(env *settings.Reader) web.Optional {
 		breaks := lab != nil && p.Local && p.Ops
 		plays := breaks || lab != nil && p.Token
 		return web.Feature{Shows: map[string]any{"Lab": breaks, "Plays": plays}, Pages: func(r gin.IRouter, _ web.Show) {
-			if plays {
-				register(r, gin.WrapH(passOn(lab)), breaks)
+			if !plays {
+				return
+			}
+			pass := gin.WrapH(passOn(lab))
+			r.GET(base+"/scenes", pass)
+			r.POST(base+"/scenes/:scene", pass)
+			r.GET(base+"/scene-runs/:run", pass)
+			if breaks {
+				r.GET(base, pass)
+				r.POST(base+"/:fault", pass)
 			}
 		}}
 	}}
-}
-
-func register(r gin.IRoutes, pass gin.HandlerFunc, breaks bool) {
-	r.GET(base+"/scenes", pass)
-	r.POST(base+"/scenes/:scene", pass)
-	r.GET(base+"/scene-runs/:run", pass)
-	if breaks {
-		r.GET(base, pass)
-		r.POST(base+"/:fault", pass)
-	}
 }
 
 // address reads http://lab:token@127.0.0.1:port. The lab is on this host, or the
