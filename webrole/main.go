@@ -129,19 +129,5 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	if cfg.Token != "" {
 		r.programs = access.NewCredentials(cfg.Token, all.Keys, cfg.Anonymous)
 	}
-	r.hook()
 	return r, r.listen(ctx)
-}
-
-// hook has features measured, and people sign in by them.
-func (r *role) hook() {
-	r.everyone = r.programs
-	for _, f := range r.features {
-		if f.Metrics != nil {
-			f.Metrics(r.measured.registry)
-		}
-		if f.SignIn != nil {
-			r.everyone = f.SignIn(r.programs)
-		}
-	}
 }

@@ -55,7 +55,17 @@ type role struct {
 	routes        [2]*gin.Engine // the same
 }
 
+// listen opens the listeners for what there is, with what features add to it.
 func (r *role) listen(ctx context.Context) error {
+	r.everyone = r.programs
+	for _, f := range r.features {
+		if f.Metrics != nil {
+			f.Metrics(r.measured.registry)
+		}
+		if f.SignIn != nil {
+			r.everyone = f.SignIn(r.programs)
+		}
+	}
 	config := net.ListenConfig{}
 	var err error
 	if r.public, err = config.Listen(ctx, "tcp", r.cfg.Addr); err != nil {

@@ -37,8 +37,12 @@ var (
 	queueWork    = prometheus.NewDesc("cutroom_queue_work_seconds", "How long one slot would be busy with the queue.", []string{"queue"}, nil)
 )
 
-// Describe implements prometheus.Collector: what there is depends on storage.
-func (scaleMetrics) Describe(chan<- *prometheus.Desc) {}
+// Describe implements prometheus.Collector.
+func (scaleMetrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{scaleWanted, scaleWorkers, scaleRead, queueVisible, queueHidden, queueOldest, queueWork} {
+		ch <- d
+	}
+}
 
 // Collect implements prometheus.Collector.
 func (m scaleMetrics) Collect(ch chan<- prometheus.Metric) {

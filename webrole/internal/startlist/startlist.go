@@ -121,7 +121,7 @@ func csvRow(number int, columns map[string]int, record []string, err error, tooL
 	switch {
 	case tooLong:
 		return unreadable(number, "the line is too long")
-	case slices.ContainsFunc(record, lost):
+	case strings.ContainsRune(strings.Join(record, ","), utf8.RuneError): // also for what is no UTF-8
 		return unreadable(number, "the line has characters that are lost, or not in the encoding of the list: save the list as UTF-8")
 	case err != nil:
 		return unreadable(number, "the line has a quote in the wrong place, or one that is not closed")
@@ -133,10 +133,6 @@ func csvRow(number int, columns map[string]int, record []string, err error, tooL
 		given[name] = strings.TrimSpace(record[i])
 	}
 	return rowOf(number, given)
-}
-
-func lost(value string) bool {
-	return !utf8.ValidString(value) || strings.ContainsRune(value, utf8.RuneError)
 }
 
 const wantHeader = "the first line must name the columns bib, name, sex and age and, if there are finishes, finishedAt, separated by commas, semicolons or tabs"

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -18,16 +19,25 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/httpapi"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
+	"github.com/cutroom/cutroom/webrole/internal/recent"
 	"github.com/cutroom/cutroom/webrole/internal/web"
 )
 
-type server struct{ *httpapi.Server }
+type server struct {
+	*httpapi.Server
+	all *recent.Cache[engine.ID, []engine.Run] // of a video, read for all who ask at once
+}
 
 var notReady = problem.Code{Name: "captions_not_ready", Status: http.StatusNotFound}
 
+// maxVideos is of how many videos the captions are remembered.
+const maxVideos = 64
+
 // New returns the feature.
 func New(core *httpapi.Server) web.Feature {
-	s := &server{core}
+	s := &server{core, recent.New(maxVideos, func(ctx context.Context, id engine.ID) ([]engine.Run, error) {
+		return captions.All(ctx, core.Videos, id)
+	})}
 	f := feature(s)
 	f.Plays, f.Extend = map[string]web.Files{"captions": s.file}, s.extend
 	f.Problems = []problem.Answer{
@@ -171,10 +181,10 @@ func (s *server) file(ctx context.Context, v video.Video, path string) (none web
 	return web.File{Blob: out.Blob, Bytes: out.Bytes, ContentType: "text/vtt; charset=utf-8"}, nil
 }
 
-// extend adds the captions that are there now to a multivariant playlist: one row range more
-// than the playlist itself takes.
+// extend adds the captions that are there now to a multivariant playlist. A list that was read
+// before may lack some.
 func (s *server) extend(ctx context.Context, id engine.ID, master string) (string, error) {
-	all, err := captions.All(ctx, s.Videos, id)
+	all, err := s.all.Get(ctx, id, func([]engine.Run, time.Duration) bool { return false })
 	if err != nil {
 		return "", err
 	}
