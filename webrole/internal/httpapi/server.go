@@ -6,6 +6,8 @@
 package httpapi
 
 import (
+	"context"
+
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
@@ -42,7 +44,13 @@ type Server struct {
 
 // New returns the API.
 func New(p Parts) *Server {
-	return &Server{Parts: p, snapshots: newSnapshots(p.Videos)}
+	return &Server{Parts: p, snapshots: recent.New(maxSnapshots, func(ctx context.Context, id engine.ID) (snapshot, error) {
+		view, err := p.Videos.ReadSnapshot(ctx, id)
+		if err != nil {
+			return snapshot{}, err
+		}
+		return snapshot{etag: view.ETag, progress: videostore.ProgressOf(view), runs: stepRunsOf(view)}, nil
+	})}
 }
 
 // Feature is the API's own part.

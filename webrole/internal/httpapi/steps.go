@@ -17,7 +17,6 @@ import (
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
-	"github.com/cutroom/cutroom/webrole/internal/recent"
 	"github.com/cutroom/cutroom/webrole/internal/web"
 )
 
@@ -112,16 +111,6 @@ const (
 	// changes META, such as the end of the last step, is seen at once.
 	snapshotLife = time.Second
 )
-
-func newSnapshots(videos *videostore.Store) *recent.Cache[engine.ID, snapshot] {
-	return recent.New(maxSnapshots, func(ctx context.Context, id engine.ID) (snapshot, error) {
-		view, err := videos.ReadSnapshot(ctx, id)
-		if err != nil {
-			return snapshot{}, err
-		}
-		return snapshot{etag: view.ETag, progress: videostore.ProgressOf(view), runs: stepRunsOf(view)}, nil
-	})
-}
 
 // snapshot reads all rows of a video, or shares what others have just read.
 func (s *Server) snapshot(ctx context.Context, rec videostore.Record) (snapshot, error) {

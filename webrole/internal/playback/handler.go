@@ -50,13 +50,27 @@ const (
 // Service is safe for concurrent use.
 type Service struct {
 	blobs    *blobstore.Store
-	views    *recent.Cache[viewKey, committed]
+	views    *recent.Cache[viewKey, committed] // of the generations that are being played
 	features []web.Feature
 }
 
 // New returns the playback of an account's videos, with what features have beside them.
 func New(videos *videostore.Store, blobs *blobstore.Store, features []web.Feature) *Service {
-	return &Service{blobs: blobs, views: newViews(videos), features: features}
+	views := recent.New(maxViews, func(ctx context.Context, key viewKey) (c committed, _ error) {
+		view, err := videos.View(ctx, key.id)
+		if err != nil {
+			return c, err
+		}
+		if c.Presentation, err = videostore.Presentation(view, key.generation); err != nil {
+			return c, fmt.Errorf("collect %s: %w", key.id, err)
+		}
+		if c.preview, _, err = videos.Preview(view, c.Presentation); err != nil {
+			return c, fmt.Errorf("collect previews of %s: %w", key.id, err)
+		}
+		c.finish, err = videostore.Whole(view, key.generation)
+		return c, err
+	})
+	return &Service{blobs: blobs, views: views, features: features}
 }
 
 // Register adds the routes under /v/.
@@ -325,24 +339,6 @@ type committed struct {
 	playlist.Presentation
 	preview playlist.Presentation // with what is not committed
 	finish  *video.FinishOutput   // nil until the finish step is done
-}
-
-// newViews remembers the newest view of the generations that are being played.
-func newViews(store *videostore.Store) *recent.Cache[viewKey, committed] {
-	return recent.New(maxViews, func(ctx context.Context, key viewKey) (c committed, _ error) {
-		view, err := store.View(ctx, key.id)
-		if err != nil {
-			return c, err
-		}
-		if c.Presentation, err = videostore.Presentation(view, key.generation); err != nil {
-			return c, fmt.Errorf("collect %s: %w", key.id, err)
-		}
-		if c.preview, _, err = store.Preview(view, c.Presentation); err != nil {
-			return c, fmt.Errorf("collect previews of %s: %w", key.id, err)
-		}
-		c.finish, err = videostore.Whole(view, key.generation)
-		return c, err
-	})
 }
 
 // view returns what is committed of the generation that q asks for: a remembered
