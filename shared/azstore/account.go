@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -31,7 +32,7 @@ type Account struct {
 	key     *azblob.SharedKeyCredential // nil with a token credential
 	secure  bool                        // https: signed URLs refuse http
 	http    *http.Client                // nil when Config.Transport was given
-	clock   clock
+	ahead   atomic.Int64                // of our clock is the service's, a time.Duration
 	signing sync.Mutex
 	lent    *service.UserDelegationCredential // guarded by signing
 
@@ -59,7 +60,7 @@ func Open(cfg Config) (*Account, error) {
 			Transport: cfg.Transport,
 			// The SDK's own retries are off: cfg.Retry is the one strategy.
 			Retry:           policy.RetryOptions{MaxRetries: -1},
-			PerCallPolicies: slices.Concat([]policy.Policy{operation(s), &retryPolicy{cfg.Retry}}, more, []policy.Policy{tries{s, cfg.Seen, &a.clock}}),
+			PerCallPolicies: slices.Concat([]policy.Policy{operation(s), &retryPolicy{cfg.Retry}}, more, []policy.Policy{tries{s, cfg.Seen, &a.ahead}}),
 		}
 	}
 	blobs := &service.ClientOptions{ClientOptions: options(Blobs, checksums{})}

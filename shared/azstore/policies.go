@@ -9,7 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -66,7 +66,7 @@ func (o operation) span(req *policy.Request) (context.Context, trace.Span) {
 type tries struct {
 	service Service
 	seen    func(Try) // may be nil
-	clock   *clock
+	ahead   *atomic.Int64
 }
 
 // Do implements policy.Policy.
@@ -89,7 +89,7 @@ func (t tries) Do(req *policy.Request) (*http.Response, error) {
 		return resp, err
 	}
 	if there, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
-		t.clock.set(there, time.Now())
+		t.ahead.Store(int64(there.Sub(time.Now().Truncate(time.Second))))
 	}
 	if _, buffered := resp.Body.(io.Seeker); counter != nil && buffered { // streamedBody counts the others
 		whole, err := runtime.Payload(resp)
@@ -153,39 +153,18 @@ func ascii(text string) []byte {
 	return out
 }
 
-// clock compares the service's clock with ours. Messages, rows and blobs have times of the
-// service, and a worker whose clock is wrong would take fresh work for old.
-type clock struct {
-	mu    sync.Mutex
-	ahead time.Duration // of ours
-	at    time.Time     // when that was found
-}
+// clockSlack is what the clocks may differ by, and what a reply cannot tell: it says the
+// time in whole seconds.
+const clockSlack = 2 * time.Second
 
-const (
-	// clockSlack is what the clocks may differ by, and what a reply cannot tell: it says the
-	// time in whole seconds.
-	clockSlack = 2 * time.Second
-	// clockFor is how long a difference holds before a smaller one replaces it. A reply that
-	// came late makes the difference look smaller than it is.
-	clockFor = time.Minute
-)
-
-func (c *clock) set(there, here time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	ahead := there.Sub(here.Truncate(time.Second))
-	if c.at.IsZero() || ahead > c.ahead || here.Sub(c.at) > clockFor {
-		c.ahead, c.at = ahead, here
-	}
-}
-
-// LocalTime converts a time of the service into one of this machine's clock, as far as
-// replies have told the difference. A difference of a second or two is not corrected.
+// LocalTime converts a time of the service into one of this machine's clock, by the difference
+// that the latest reply has told; one of a second or two is not corrected. Messages, rows and
+// blobs have times of the service, and a worker whose clock is wrong would take fresh work for
+// old. After a reply that came late, times look younger than they are, until the next.
 func (a *Account) LocalTime(there time.Time) time.Time {
-	a.clock.mu.Lock()
-	defer a.clock.mu.Unlock()
-	if a.clock.ahead.Abs() <= clockSlack || there.IsZero() {
+	ahead := time.Duration(a.ahead.Load())
+	if ahead.Abs() <= clockSlack || there.IsZero() {
 		return there
 	}
-	return there.Add(-a.clock.ahead)
+	return there.Add(-ahead)
 }
