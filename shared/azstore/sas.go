@@ -57,29 +57,18 @@ func (a *Account) sign(ctx context.Context, values sas.BlobSignatureValues, life
 		signed, err = values.SignWithUserDelegation(a.lent)
 	}
 	if err == nil && signed.SignedExpiry().Before(needed) {
-		var lent *service.UserDelegationCredential
-		if lent, err = a.lend(ctx, life); err == nil {
-			a.lent = lent
-			signed, err = values.SignWithUserDelegation(lent)
+		now := time.Now().UTC()
+		a.lent, err = a.Blobs.GetUserDelegationCredential(ctx, service.KeyInfo{
+			Start:  new(now.Add(-15 * time.Minute).Format(sas.TimeFormat)),
+			Expiry: new(now.Add(min(max(delegationLife, life+time.Hour), delegationMax)).Format(sas.TimeFormat)),
+		}, nil)
+		if err != nil {
+			return signed, fmt.Errorf("get user delegation key: %w", err)
 		}
+		signed, err = values.SignWithUserDelegation(a.lent)
 	}
 	if end := signed.SignedExpiry(); err == nil && end.Before(needed) {
 		err = fmt.Errorf("the user delegation key ends %s, before the URL that it would sign", end.Format(time.RFC3339))
 	}
 	return signed, err
-}
-
-func (a *Account) lend(ctx context.Context, life time.Duration) (*service.UserDelegationCredential, error) {
-	if life > delegationMax-time.Hour {
-		return nil, fmt.Errorf("a URL signed by an identity lives at most %s", delegationMax-time.Hour)
-	}
-	now := time.Now().UTC()
-	lent, err := a.Blobs.GetUserDelegationCredential(ctx, service.KeyInfo{
-		Start:  new(now.Add(-15 * time.Minute).Format(sas.TimeFormat)),
-		Expiry: new(now.Add(max(delegationLife, life+time.Hour)).Format(sas.TimeFormat)),
-	}, nil)
-	if err != nil {
-		return nil, fmt.Errorf("get user delegation key: %w", err)
-	}
-	return lent, nil
 }
