@@ -159,7 +159,10 @@ var (
 func (c *Client) Ensure(ctx context.Context) error {
 	var names []string
 	for _, spec := range c.specs {
-		names = append(names, spec.Name, PoisonName(spec.Base()))
+		names = append(names, spec.Name)
+		if spec.lane == 0 {
+			names = append(names, PoisonName(spec.Name))
+		}
 	}
 	return c.account.Ensure(ctx, azstore.Names{Containers: containers, Queues: names, Tables: tables})
 }

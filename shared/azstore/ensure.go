@@ -28,32 +28,22 @@ type Names struct{ Containers, Queues, Tables []string }
 // (…BeingDeleted, 409); that error is returned.
 func (a *Account) Ensure(ctx context.Context, names Names) error {
 	var errs []error
+	created := func(what, base string, err error) {
+		if err != nil && !HasCode(err, string(bloberror.ContainerAlreadyExists), string(queueerror.QueueAlreadyExists), string(aztables.TableAlreadyExists)) {
+			errs = append(errs, fmt.Errorf("create %s %s: %w", what, a.Name(base), err))
+		}
+	}
 	for _, base := range names.Containers {
-		if _, err := a.Container(base).Create(ctx, nil); err != nil && !HasCode(err, bloberror.ContainerAlreadyExists) {
-			errs = append(errs, fmt.Errorf("create container %s: %w", a.Name(base), err))
-		}
+		_, err := a.Container(base).Create(ctx, nil)
+		created("container", base, err)
 	}
-	var there []string
-	if len(names.Queues) > 2 { // one request instead of one for each queue
-		var err error
-		if there, err = a.ListQueues(ctx); err != nil {
-			return err
-		}
-	}
-	for _, base := range names.Queues {
-		if slices.Contains(there, a.Name(base)) {
-			continue
-		}
-		there = append(there, a.Name(base))
-		// The service answers 409 only when the metadata differ, which are not ours.
-		if _, err := a.Queue(base).Create(ctx, nil); err != nil && !HasCode(err, queueerror.QueueAlreadyExists) {
-			errs = append(errs, fmt.Errorf("create queue %s: %w", a.Name(base), err))
-		}
+	for _, base := range names.Queues { // of one that is there the service says 204, or 409 if it has metadata
+		_, err := a.Queue(base).Create(ctx, nil)
+		created("queue", base, err)
 	}
 	for _, base := range names.Tables {
-		if _, err := a.Table(base).CreateTable(ctx, nil); err != nil && !HasCode(err, aztables.TableAlreadyExists) {
-			errs = append(errs, fmt.Errorf("create table %s: %w", a.Name(base), err))
-		}
+		_, err := a.Table(base).CreateTable(ctx, nil)
+		created("table", base, err)
 	}
 	return errors.Join(errs...)
 }
@@ -150,7 +140,8 @@ func corsWith(rules []*service.CORSRule, origins []string) (changed []*service.C
 		if slices.Contains(kept, origin) {
 			continue
 		}
-		if isLoopbackOrigin(origin) {
+		// Only browsers on one host see pages of an origin on loopback.
+		if u, err := url.Parse(origin); err == nil && settings.IsLoopback(u.Hostname()) {
 			if onLoopback++; onLoopback > corsLoopback {
 				continue
 			}
@@ -165,12 +156,6 @@ func corsWith(rules []*service.CORSRule, origins []string) (changed []*service.C
 		MaxAgeInSeconds: new(int32(corsMaxAge)),
 	}
 	return changed, slices.ContainsFunc(origins, func(origin string) bool { return !slices.Contains(have, origin) })
-}
-
-// isLoopbackOrigin reports whether only browsers on one host see pages of the origin.
-func isLoopbackOrigin(origin string) bool {
-	u, err := url.Parse(origin)
-	return err == nil && settings.IsLoopback(u.Hostname())
 }
 
 // ownRule recognises the rule that EnsureCORS makes.

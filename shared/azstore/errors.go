@@ -132,18 +132,13 @@ func (e *unansweredError) Unwrap() error   { return e.err }
 func (e *unansweredError) Timeout() bool   { return errors.Is(e.err, ErrTryTimeout) }
 func (e *unansweredError) Temporary() bool { return true }
 
-// signature matches a signed URL's "sig", also percent-encoded inside of another URL.
-var signature = regexp.MustCompile(`(?i)(^|[^a-z])sig(?:=|%3d)[^&\s"'<>\\)]*`)
-
-// accountKey matches the secret of a connection string.
-var accountKey = regexp.MustCompile(`(?i)\bAccountKey=[^;\s"']*`)
+// secret matches a signed URL's "sig", also percent-encoded inside of another URL, and the key
+// of a connection string.
+var secret = regexp.MustCompile(`(?i)(^|[^a-z])sig(?:=|%3d)[^&\s"'<>\\)]*|\bAccountKey=[^;\s"']*`)
 
 // Redact returns text without the signatures of signed URLs and without account keys.
 // Anyone who holds such a URL may use it.
-func Redact(text string) string {
-	text = signature.ReplaceAllString(text, "${1}[signature removed]")
-	return accountKey.ReplaceAllString(text, "[account key removed]")
-}
+func Redact(text string) string { return secret.ReplaceAllString(text, "${1}[secret removed]") }
 
 // RedactAttr is a slog.HandlerOptions.ReplaceAttr that applies Redact to strings
 // and errors.

@@ -15,7 +15,12 @@ import (
 // A record of a failure must not be able to fail: an error's text may come from a stranger's
 // server, and a row or a message that refuses it is delivered for ever.
 func Storable(text string, units int) string {
-	text = strings.Map(carried, text)
+	text = strings.Map(func(r rune) rune { // a byte that is no UTF-8 is U+FFFD already
+		if r == '\t' || r == '\n' || r == '\r' || r >= ' ' && r != 0xFFFE && r != 0xFFFF {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
 	used := 0
 	for i, r := range text {
 		if used += utf16.RuneLen(r); used >= units {
@@ -23,12 +28,4 @@ func Storable(text string, units int) string {
 		}
 	}
 	return text
-}
-
-// carried returns the character if XML 1.0 has it. A byte that is no UTF-8 is U+FFFD already.
-func carried(r rune) rune {
-	if r == '\t' || r == '\n' || r == '\r' || r >= ' ' && r != 0xFFFE && r != 0xFFFF {
-		return r
-	}
-	return unicode.ReplacementChar
 }
