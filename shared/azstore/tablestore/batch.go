@@ -114,12 +114,19 @@ type transaction struct {
 func plan(ops []Op, writeID string) (all []*transaction, _ error) {
 	var now *transaction
 	for i, op := range ops {
-		action, err := actionOf(op, writeID)
+		if op.Kind == OpDelete {
+			op.Entity.Props = nil
+		}
+		body, err := encode(op.Entity, writeID)
 		if err != nil {
 			return nil, fmt.Errorf("operation %d, %s: %w", i, op, err)
 		}
+		action := aztables.TransactionAction{ActionType: op.Kind, Entity: body, IfMatch: etagOf(op.IfMatch)}
+		if op.Kind == OpUpsert {
+			action.IfMatch = nil // with an ETag it would be a replace
+		}
 		// The row, the keys once more in the address, and headers.
-		size := len(action.Entity) + 3*(len(op.Entity.PartitionKey)+len(op.Entity.RowKey)) + 1024
+		size := len(body) + 3*(len(op.Entity.PartitionKey)+len(op.Entity.RowKey)) + 1024
 		if now == nil || !now.takes(op, size) {
 			now = &transaction{}
 			all = append(all, now)
@@ -133,19 +140,6 @@ func (t *transaction) takes(op Op, size int) bool {
 	return len(t.ops) < MaxBatchOps && t.size+size <= maxBatchBytes && !slices.ContainsFunc(t.ops, func(other Op) bool {
 		return other.Entity.PartitionKey != op.Entity.PartitionKey || other.Entity.RowKey == op.Entity.RowKey
 	})
-}
-
-func actionOf(op Op, writeID string) (aztables.TransactionAction, error) {
-	e := op.Entity
-	if op.Kind == OpDelete {
-		e.Props = nil
-	}
-	body, err := encode(e, writeID)
-	action := aztables.TransactionAction{ActionType: op.Kind, Entity: body, IfMatch: etagOf(op.IfMatch)}
-	if op.Kind == OpUpsert {
-		action.IfMatch = nil // with an ETag it would be a replace
-	}
-	return action, err
 }
 
 func replyETags(reply *http.Response, n int) ([]string, error) {
