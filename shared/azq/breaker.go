@@ -90,13 +90,6 @@ func (b *breakers) succeeded(step string) {
 	}
 }
 
-// block reports whether no item of these kinds may be received.
-func (b *breakers) block(steps []string) bool {
-	n, settled := b.admit(1, steps)
-	settled()
-	return n == 0
-}
-
 // admit returns how many of the wanted items of these kinds may be received: one if with that a
 // half-open breaker finds out whether its dependency works again. settled is to be called when
 // they are settled, or none came.

@@ -46,10 +46,6 @@ func (l *queuePoller) awakeStill() time.Duration {
 
 func (l *queuePoller) asleep() bool { return l.awakeStill() <= 0 }
 
-// lookAgain is how long after a look at what keeps the queue from being polled, a pause or a
-// breaker, comes the next one. It makes no request.
-const lookAgain = 250 * time.Millisecond
-
 // poll receives from one queue until ctx ends. It asks only for as many messages as
 // it holds slots, because a message that waits in this process would use up its
 // visibility timeout. The pause after an empty answer doubles, until a message or a wake-up.
@@ -58,9 +54,6 @@ func (c *worker) poll(ctx context.Context, l *queuePoller) {
 	idle := firstIdlePoll
 	want := 1 // while the queue may be empty: other queues need slots too
 	for ctx.Err() == nil {
-		if c.held(ctx, l) {
-			continue
-		}
 		// snippet: slots-first
 		slots, err := l.pool.take(ctx, l.state, want)
 		if err != nil {
@@ -91,8 +84,6 @@ func (c *worker) poll(ctx context.Context, l *queuePoller) {
 			l.stay(awakeFor) // there may be messages
 			l.count(func(s *QueueStats) { s.ReceiveErrors++ })
 			c.log.Warn("cannot receive", "queue", spec.Name, "error", err)
-		} else {
-			l.count(func(s *QueueStats) { s.EmptyPolls++ })
 		}
 		pause := min(spread(idle), spec.MaxIdlePoll)
 		if l.asleep() {
@@ -106,38 +97,22 @@ func (c *worker) poll(ctx context.Context, l *queuePoller) {
 	}
 }
 
-// held reports that nothing may be received now, because the queue is paused or a breaker is
-// open, and waits for a while then.
-func (c *worker) held(ctx context.Context, l *queuePoller) bool {
-	pause := lookAgain
-	if l.queue.Policy().Paused {
-		if err := c.refreshIfOld(ctx, l); err != nil {
-			pause = spread(unknownPause)
-		} else if l.asleep() {
-			pause = spread(asleepPoll)
-		}
-	}
-	if !l.queue.Policy().Paused && !c.breakers.block(l.kinds) {
-		return false
-	}
-	l.wait(ctx, pause)
-	return true
-}
-
 // receiving is the name under which breakers count trouble with a receive.
 const receiving = "receive"
 
 // receive goes on when ctx ends, because a request that is cut off may have hidden
-// messages that no worker knows. settled is to be called for each lease.
+// messages that no worker knows. It asks for none while the queue is paused or a breaker is
+// open. settled is to be called for each lease.
 func (c *worker) receive(ctx context.Context, l *queuePoller, slots int) (leases []*Lease, settled func(), err error) {
-	err = c.refreshIfOld(ctx, l)
-	if ctx.Err() != nil || err == nil && l.queue.Policy().Paused { // since the poller slept, or waited for its slots
-		return nil, nil, nil
-	}
 	slots, settled = c.breakers.admit(slots, l.kinds)
 	if slots == 0 {
 		l.stay(awakeFor) // it has not looked
-		return nil, nil, err
+		return nil, nil, nil
+	}
+	err = c.refreshIfOld(ctx, l)
+	if ctx.Err() != nil || err == nil && l.queue.Policy().Paused { // since the poller slept, or waited for its slots
+		settled()
+		return nil, nil, nil
 	}
 	if err == nil { // the policy is known
 		patience := min(max(l.queue.Visibility()/4, time.Second), 10*time.Second)
@@ -152,6 +127,9 @@ func (c *worker) receive(ctx context.Context, l *queuePoller, slots int) (leases
 		c.breakers.failed(dependency, receiving, err)
 	} else if err == nil {
 		c.breakers.succeeded(receiving)
+		if len(leases) == 0 {
+			l.count(func(s *QueueStats) { s.EmptyPolls++ })
+		}
 	}
 	return leases, settled, err
 }

@@ -118,7 +118,4 @@ func (c *worker) refresh(ctx context.Context, l *queuePoller) (length int64, _ e
 	return state.Length, nil
 }
 
-// unknownPause is the pause before a queue is asked again whose policy could not be read.
-const unknownPause = 3 * time.Second
-
 const refreshTimeout = 10 * time.Second // retries could last longer than an outage
