@@ -2,7 +2,6 @@ package azq
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -50,14 +49,6 @@ type breaker struct {
 	steps  map[string]bool // kinds that met them
 	pause  time.Duration   // the latest between opening and retry
 	misled bool            // the probe succeeded and the work did not: only an item can close the breaker
-}
-
-func newBreakers(o Options, log *slog.Logger, tell func(Event)) *breakers {
-	b := &breakers{options: o, log: log, tell: tell, all: map[string]*breaker{}}
-	for dependency := range o.Probes {
-		b.find(dependency)
-	}
-	return b
 }
 
 // failed notes that a kind met trouble with a dependency.
@@ -196,14 +187,4 @@ func (b *breakers) stats() []BreakerStats {
 		list = append(list, b.all[dependency].BreakerStats)
 	}
 	return list
-}
-
-// ready returns why nothing is received while a breaker is open.
-func (b *breakers) ready() error {
-	for _, s := range b.stats() {
-		if s.State == BreakerOpen {
-			return fmt.Errorf("trouble with %s since %s: %s", s.Dependency, s.Since.UTC().Format(time.RFC3339), s.Reason)
-		}
-	}
-	return nil
 }

@@ -45,6 +45,7 @@ func Open(a *azstore.Account, options Options) *Client {
 	c := &Client{
 		account: a, byName: map[string]*Queue{}, poison: tablestore.New(a, PoisonTable),
 		lanes:   &laneLengths{length: make([]int64, options.Lanes)},
+		events:  subscribers{all: map[chan Event]*int64{}},
 		options: options, handlers: maps.Collect(maps.All(options.Handlers)),
 	}
 	for _, spec := range withLanes(options.Queues, options.Lanes) {
@@ -135,7 +136,14 @@ func (c *Client) Run(ctx context.Context) error {
 func (c *Client) Stats() Stats { return c.checked().stats() }
 
 // Ready returns an error that says why the client receives nothing, while a breaker is open.
-func (c *Client) Ready() error { return c.checked().breakers.ready() }
+func (c *Client) Ready() error {
+	for _, s := range c.checked().breakers.stats() {
+		if s.State == BreakerOpen {
+			return fmt.Errorf("trouble with %s since %s: %s", s.Dependency, s.Since.UTC().Format(time.RFC3339), s.Reason)
+		}
+	}
+	return nil
+}
 
 // checked is the worker of the last Check, or one without queues.
 func (c *Client) checked() *worker {

@@ -74,11 +74,6 @@ type Options struct {
 	// delivery whose reply was lost has reached no handler.
 	MaxUnexplained int
 
-	// MaxKills is how many times the child processes of one item may be killed from outside, or
-	// for taking too long, before the item is poison: it needs more memory or time than there
-	// is. Default 8.
-	MaxKills int
-
 	OpensAfter int // troubles with a dependency in a row that open its circuit breaker; default 3
 
 	// DependencyPause and MaxDependencyPause bound how long an item that met trouble is
@@ -100,10 +95,7 @@ func (o Options) withDefaults() Options {
 	if o.Queues == nil {
 		o.Queues = []Spec{{Name: "default"}}
 	}
-	if o.Lanes < 1 {
-		o.Lanes = DefaultLanes
-	}
-	o.MaxKills = cmp.Or(o.MaxKills, 8)
+	o.Lanes = cmp.Or(max(o.Lanes, 0), DefaultLanes)
 	o.OpensAfter = cmp.Or(o.OpensAfter, 3)
 	o.Log = cmp.Or(o.Log, slog.Default())
 	o.Version = cmp.Or(o.Version, 1)

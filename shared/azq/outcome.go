@@ -42,7 +42,7 @@ var (
 	ErrStalled = errors.New("no progress")
 )
 
-// ErrKilled is why an item is poison whose child processes were killed Options.MaxKills times.
+// ErrKilled is why an item is poison whose child processes were killed eight times.
 var ErrKilled = errors.New("its processes were killed")
 
 // Dependencies of a worker other than azstore's services and those that handlers name.

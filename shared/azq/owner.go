@@ -46,22 +46,17 @@ func (c *worker) work(draining context.Context, l *queuePoller, lease *Lease, wo
 		c.owners.Store(o, nil)
 		defer c.owners.Delete(o)
 		ctx, end = o.span(ctx)
-		err, cause = o.handle(ctx, draining.Done())
+		working, cancel := context.WithCancelCause(ctx)
+		err = o.guard(draining.Done(), cancel, start(working, func(ctx context.Context) error { return o.handler.Handle(ctx, o.job) }))
+		cause = context.Cause(working)
+		cancel(nil)
+		o.blame("handler", err)
 		if err == nil {
 			worked()
 		}
 	}
 	o.boundSettling(ctx, func(ctx context.Context) { o.settle(ctx, err, cause) })
 	end(err)
-}
-
-// handle calls the handler and returns its error, and why its context was cancelled.
-func (o *owner) handle(ctx context.Context, draining <-chan struct{}) (err, cause error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	err = o.guard(draining, cancel, start(ctx, func(ctx context.Context) error { return o.handler.Handle(ctx, o.job) }))
-	o.blame("handler", err)
-	return err, context.Cause(ctx)
 }
 
 // admit reads the item and returns nil if its handler is to be called, and otherwise why not.

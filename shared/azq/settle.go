@@ -170,6 +170,10 @@ func (o *owner) interrupt(ctx context.Context, reason string) {
 	o.release(ctx, EventReleased, errors.New(reason), 0, func(i *Item) { i.Releases++ })
 }
 
+// maxKills is how many times the child processes of one item may be killed from outside, or for
+// taking too long, before the item is poison: it needs more memory or time than there is.
+const maxKills = 8
+
 const often = 50 // releases: an item that meets trouble with so many is logged as an error
 
 // releaseForDependency releases the item at no cost. Except after killed child processes it
@@ -181,7 +185,7 @@ func (o *owner) releaseForDependency(ctx context.Context, dependency string, err
 	// The first are short, so that a worker without that trouble gets it soon.
 	delay := grow(o.c.options.DependencyPause, o.c.options.MaxDependencyPause, item.Releases+1)
 	if dependency == Killed {
-		if kills := item.Kills + 1; kills >= o.c.options.MaxKills {
+		if kills := item.Kills + 1; kills >= maxKills {
 			o.moveToPoison(ctx, fmt.Errorf("%w %d times, from outside or because they took too long: "+
 				"it probably needs more memory or time than workers have: %v", ErrKilled, kills, err))
 			return

@@ -81,29 +81,24 @@ type Running struct {
 }
 
 func (c *worker) stats() Stats {
-	s := Stats{Worker: c.options.Worker, Draining: c.draining.Load(), Running: c.runningItems(), Breakers: c.breakers.stats()}
+	s := Stats{Worker: c.options.Worker, Draining: c.draining.Load(), Running: []Running{}, Breakers: c.breakers.stats()}
 	for _, p := range c.pools {
 		s.Pools = append(s.Pools, PoolStats{Name: p.name, Slots: p.size, Busy: p.inUse()})
 	}
 	for _, l := range c.pollers {
 		s.Queues = append(s.Queues, l.stats())
 	}
-	return s
-}
-
-func (c *worker) runningItems() []Running {
-	items := []Running{}
 	for key := range c.owners.Range {
 		o := key.(*owner)
-		items = append(items, Running{
+		s.Running = append(s.Running, Running{
 			Delivery: o.job.Delivery, Queue: o.job.Queue, Kind: o.job.Item.Kind, Subject: o.job.Item.Subject, Item: o.job.Item.ID,
 			Attempt: o.job.Attempt(), Renewals: o.job.Renewals(), Moved: o.job.LastMoved(), Deadline: o.lease.Deadline(),
 		})
 	}
-	slices.SortFunc(items, func(a, b Running) int {
+	slices.SortFunc(s.Running, func(a, b Running) int {
 		return cmp.Or(a.Received.Compare(b.Received), cmp.Compare(a.MessageID, b.MessageID))
 	})
-	return items
+	return s
 }
 
 // count changes the numbers of the queue.
@@ -150,7 +145,7 @@ type Event struct {
 	Err        error  // why; nil when the work is done
 }
 
-// subscribers get events. The zero value has none.
+// subscribers get events.
 type subscribers struct {
 	mu  sync.Mutex
 	all map[chan Event]*int64
@@ -163,9 +158,6 @@ func (c *Client) Subscribe(buffer int) (events <-chan Event, stop func() (droppe
 	s, channel, missed := &c.events, make(chan Event, max(buffer, 1)), new(int64)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.all == nil {
-		s.all = map[chan Event]*int64{}
-	}
 	s.all[channel] = missed
 	return channel, func() int64 {
 		s.mu.Lock()

@@ -40,7 +40,10 @@ func newWorker(client *Client) *worker {
 		}
 		c.handlers[kind] = h
 	}
-	c.breakers = newBreakers(options, c.log, c.tell)
+	c.breakers = &breakers{options: options, log: c.log, tell: c.tell, all: map[string]*breaker{}}
+	for dependency := range options.Probes {
+		c.breakers.find(dependency)
+	}
 	for _, spec := range client.specs {
 		slots, _ := options.slots(spec.Pool)
 		if slots <= 0 {
