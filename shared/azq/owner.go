@@ -59,10 +59,21 @@ func (c *worker) work(draining context.Context, l *queuePoller, lease *Lease, wo
 	end(err)
 }
 
-// admit reads the item and returns nil if its handler is to be called, and otherwise why not.
+// admit reads the item and finds its handler. It returns nil if that is to be called, and
+// otherwise why not. An item of a kind or version that this worker does not know is for a newer
+// one (paper row Q6).
 func (o *owner) admit(ctx context.Context) (err error) {
-	o.job.Item, err = o.open(ctx)
-	if err != nil {
+	if o.job.Item, err = o.lease.Item(); err != nil {
+		return err
+	}
+	kind := o.job.Item.Kind
+	o.handler, o.hook = o.c.handlers[kind], o.c.hooks[kind]
+	if o.handler == nil || o.job.Item.Version > o.c.options.Version {
+		return fmt.Errorf("%w: %s", ErrNewerVersion, o.job.Item.Type())
+	}
+	opening, cancel := context.WithDeadline(ctx, o.stopAt())
+	defer cancel()
+	if o.job.Item, err = o.lease.Open(opening); err != nil {
 		return err
 	}
 	if o.job.Item.Failures >= o.maxFailures() { // an earlier poisoning was interrupted
@@ -95,23 +106,6 @@ func (o *owner) noteStart(ctx context.Context, unexplained int) error {
 	}
 	o.noted = err == nil
 	return err
-}
-
-// open reads the item and finds its handler. An item of a kind or version that this worker
-// does not know is for a newer one (paper row Q6).
-func (o *owner) open(ctx context.Context) (Item, error) {
-	item, err := o.lease.Item()
-	if err != nil {
-		return item, err
-	}
-	handler := o.c.handlers[item.Kind]
-	if handler == nil || item.Version > o.c.options.Version {
-		return item, fmt.Errorf("%w: %s", ErrNewerVersion, item.Type())
-	}
-	o.handler, o.hook = handler, o.c.hooks[item.Kind]
-	ctx, cancel := context.WithDeadline(ctx, o.stopAt())
-	defer cancel()
-	return o.lease.Open(ctx)
 }
 
 // guard waits for the handler and renews the lease meanwhile. It returns when the handler does.

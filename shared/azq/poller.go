@@ -89,10 +89,12 @@ func (c *worker) poll(ctx context.Context, l *queuePoller) {
 		if l.asleep() {
 			pause = spread(asleepPoll)
 		}
-		if l.wait(ctx, pause) {
-			idle = firstIdlePoll
-		} else {
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
 			idle = min(2*idle, spec.MaxIdlePoll)
+		case <-l.queue.wake:
+			idle = firstIdlePoll
 		}
 	}
 }
@@ -132,15 +134,4 @@ func (c *worker) receive(ctx context.Context, l *queuePoller, slots int) (leases
 		}
 	}
 	return leases, settled, err
-}
-
-// wait sleeps for d and reports whether a wake-up cut it short.
-func (l *queuePoller) wait(ctx context.Context, d time.Duration) (woken bool) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	case <-l.queue.wake:
-		return true
-	}
-	return false
 }
