@@ -116,7 +116,8 @@ func (o *owner) guard(draining <-chan struct{}, cancel context.CancelCauseFunc, 
 	stopped := false // the handler was told to stop: the lease is not renewed any more
 	stop := func(cause error) { stopped = true; cancel(cause) }
 	for {
-		due := o.nextLook(renewAt)
+		// The next look is when something may be due, or early enough for stoodStill.
+		due := slices.MinFunc([]time.Time{time.Now().Add(o.c.options.StallAfter / 4), o.stallAt(), renewAt, o.stopAt()}, time.Time.Compare)
 		if !stopped { // when draining, the timer is set for the release
 			timer.Reset(time.Until(due))
 		}
@@ -151,12 +152,6 @@ func (o *owner) guard(draining <-chan struct{}, cancel context.CancelCauseFunc, 
 			renewAt = o.renew(stop)
 		}
 	}
-}
-
-// nextLook is when guard looks again: when something may be due, and after a quarter of
-// StallAfter at most, for stoodStill.
-func (o *owner) nextLook(renewAt time.Time) time.Time {
-	return slices.MinFunc([]time.Time{time.Now().Add(o.c.options.StallAfter / 4), o.stallAt(), renewAt, o.stopAt()}, time.Time.Compare)
 }
 
 // stoodStill reports whether a look came so late that the whole process must have stood

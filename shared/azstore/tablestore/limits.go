@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf16"
@@ -64,8 +65,11 @@ func checkEntity(e Entity) error {
 	// The service's own formula for the size of a row.
 	size := 4 + 2*(utf16Len(e.PartitionKey)+utf16Len(e.RowKey)) + 8 + 2*len(opIDProperty) + 4 + 2*24
 	for name, value := range e.Props {
-		if err := checkName(name); err != nil {
-			return err
+		if slices.Contains([]string{"PartitionKey", "RowKey", "Timestamp", opIDProperty}, name) {
+			return limitf("property name %s is reserved", name)
+		}
+		if !propertyName.MatchString(name) {
+			return limitf("property name %q: want 1 to 255 letters, digits and _, not starting with a digit", name)
 		}
 		n, err := valueSize(name, value)
 		if err != nil {
@@ -79,19 +83,8 @@ func checkEntity(e Entity) error {
 	return nil
 }
 
+// propertyName is a C# identifier.
 var propertyName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,254}$`)
-
-// checkName wants a C# identifier that is not one of the system's own.
-func checkName(name string) error {
-	switch name {
-	case "PartitionKey", "RowKey", "Timestamp", opIDProperty:
-		return limitf("property name %s is reserved", name)
-	}
-	if !propertyName.MatchString(name) {
-		return limitf("property name %q: want 1 to 255 letters, digits and _, not starting with a digit", name)
-	}
-	return nil
-}
 
 func valueSize(name string, value any) (int, error) {
 	switch v := value.(type) {
