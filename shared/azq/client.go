@@ -73,16 +73,6 @@ func (c *Client) With(options Options) *Client {
 	return other
 }
 
-// register adds the handler of a kind.
-func (c *Client) register(kind string, h Handler) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.handlers[kind] != nil {
-		c.mistakes = append(c.mistakes, fmt.Errorf("kind %q has two handlers: remove one", kind))
-	}
-	c.handlers[kind], c.worker = h, nil // Check makes another
-}
-
 // Check returns all mistakes of wiring in one error: settings with which some work would
 // never be done. It makes no request.
 func (c *Client) Check() error {

@@ -58,9 +58,15 @@ func Handle[T Payload](c *Client, work func(ctx context.Context, job *Job[T]) er
 // HandleWith is Handle with a function that is called before an item of the kind becomes
 // poison: see [Exhausted].
 func HandleWith[T Payload](c *Client, work func(ctx context.Context, job *Job[T]) error, exhausted func(ctx context.Context, job *Job[T], cause error) error) {
-	var data T
+	var none T
+	kind := none.Kind()
 	handler := HandlerOf(func(ctx context.Context, job *RawJob, data T) error { return work(ctx, &Job[T]{job, data}) })
-	c.register(data.Kind(), typedHandler[T]{handler, exhausted})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.handlers[kind] != nil {
+		c.mistakes = append(c.mistakes, fmt.Errorf("kind %q has two handlers: remove one", kind))
+	}
+	c.handlers[kind], c.worker = typedHandler[T]{handler, exhausted}, nil // Check makes another
 }
 
 type typedHandler[T Payload] struct {

@@ -57,16 +57,6 @@ type Lease struct {
 
 var errSettled = errors.New("lease is settled already")
 
-func newLease(q *Queue, m *azqueue.DequeuedMessage, visibility time.Duration, asked time.Time) *Lease {
-	l := &Lease{queue: q, text: *m.MessageText, receipt: *m.PopReceipt, Delivery: Delivery{
-		MessageID: *m.MessageID, DequeueCount: *m.DequeueCount, Inserted: q.account.LocalTime(*m.InsertionTime),
-		Received: asked, Visibility: visibility,
-	}}
-	l.deadline.Store(new(asked.Add(visibility)))
-	l.item, l.itemErr = DecodeItem(l.text)
-	return l
-}
-
 // Deadline is until when no other worker can get the message. It is counted from before
 // the request that hid the message, so it is never too late. It does not wait for requests.
 func (l *Lease) Deadline() time.Time { return *l.deadline.Load() }

@@ -66,13 +66,6 @@ func (q *Queue) Policy() Policy {
 	return q.policy
 }
 
-// policyRead is when this process last read the policy; zero when it never did.
-func (q *Queue) policyRead() time.Time {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.read
-}
-
 // Visibility is the visibility timeout in force: the published value, or the declared
 // one when none was published. It makes no request.
 func (q *Queue) Visibility() time.Duration { return cmp.Or(q.Policy().Visibility, q.spec.Visibility) }

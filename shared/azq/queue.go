@@ -160,7 +160,13 @@ func (q *Queue) Receive(ctx context.Context, limit int) ([]*Lease, error) {
 	}
 	leases := make([]*Lease, 0, len(got.Messages))
 	for _, m := range got.Messages {
-		leases = append(leases, newLease(q, m, visibility, asked))
+		l := &Lease{queue: q, text: *m.MessageText, receipt: *m.PopReceipt, Delivery: Delivery{
+			MessageID: *m.MessageID, DequeueCount: *m.DequeueCount, Inserted: q.account.LocalTime(*m.InsertionTime),
+			Received: asked, Visibility: visibility,
+		}}
+		l.deadline.Store(new(asked.Add(visibility)))
+		l.item, l.itemErr = DecodeItem(l.text)
+		leases = append(leases, l)
 	}
 	return leases, nil
 }

@@ -86,7 +86,10 @@ func (c *worker) run(ctx context.Context) error {
 // All lanes have the policy of lane 0.
 func (c *worker) refreshIfOld(ctx context.Context, l *queuePoller) error {
 	lead := l.queue.lead
-	if time.Since(lead.policyRead()) < min(c.options.RefreshPolicy, l.queue.Spec().Visibility/2) {
+	lead.mu.Lock()
+	known := lead.read
+	lead.mu.Unlock()
+	if time.Since(known) < min(c.options.RefreshPolicy, l.queue.Spec().Visibility/2) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(azstore.WithoutRetry(ctx), refreshTimeout)

@@ -130,7 +130,10 @@ func (a *Account) EnsureCORS(ctx context.Context, origins []string) error {
 // corsWith adds the origins to our rule, as its newest. The newest stands first.
 func corsWith(rules []*service.CORSRule, origins []string) (changed []*service.CORSRule, missing bool) {
 	changed = slices.Clone(rules)
-	i := slices.IndexFunc(rules, ownRule)
+	i := slices.IndexFunc(rules, func(r *service.CORSRule) bool {
+		return r.AllowedOrigins != nil && r.AllowedMethods != nil && r.AllowedHeaders != nil &&
+			*r.AllowedMethods == corsMethods && *r.AllowedHeaders == corsAllowed
+	})
 	if i < 0 {
 		i, changed = len(rules), append(changed, &service.CORSRule{AllowedOrigins: new("")})
 	}
@@ -156,10 +159,4 @@ func corsWith(rules []*service.CORSRule, origins []string) (changed []*service.C
 		MaxAgeInSeconds: new(int32(corsMaxAge)),
 	}
 	return changed, slices.ContainsFunc(origins, func(origin string) bool { return !slices.Contains(have, origin) })
-}
-
-// ownRule recognises the rule that EnsureCORS makes.
-func ownRule(r *service.CORSRule) bool {
-	return r.AllowedOrigins != nil && r.AllowedMethods != nil && r.AllowedHeaders != nil &&
-		*r.AllowedMethods == corsMethods && *r.AllowedHeaders == corsAllowed
 }
