@@ -82,11 +82,10 @@ type watch struct {
 	self  string // this process
 
 	on      bool                         // this worker is on watch, as far as it knows
-	version string                       // of the row, as read last …
-	since   time.Time                    // … and when that was read first
+	version string                       // of the row, as read or written last …
+	since   time.Time                    // … and when that was read first, or written
 	heard   map[string]tablestore.Entity // all rows by RowKey, as read last; nil before the first read
-	beaten  time.Time                    // when this worker last wrote the row
-	looked  bool                         // it has looked since
+	looked  bool                         // this worker has looked since it last wrote the row
 	due     int                          // queues to ask for their length now, perhaps none
 	next    int                          // of the pollers, the next to be asked
 }
@@ -158,7 +157,7 @@ func (w *watch) stand(ctx context.Context, row tablestore.Entity) {
 	switch keeper := row.String("Worker"); {
 	case keeper == w.self:
 		w.mount()
-		if w.looked && time.Since(w.beaten) >= watchBeat {
+		if w.looked && time.Since(w.since) >= watchBeat {
 			w.write(ctx, w.self)
 		}
 	case keeper == "", time.Since(w.since) > watchSilent:
@@ -179,8 +178,7 @@ func (w *watch) write(ctx context.Context, worker string) {
 		return
 	}
 	if err == nil {
-		w.beaten = time.Now()
-		w.version, w.since, w.looked = etag, w.beaten, false
+		w.version, w.since, w.looked = etag, time.Now(), false
 	}
 	w.mount() // also after an error: perhaps no other can write
 }

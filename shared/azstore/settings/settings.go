@@ -18,19 +18,15 @@ import (
 type Reader struct {
 	Getenv func(string) string
 	errs   []error
-	bad    map[string]bool // variables whose mistake is noted
+	bad    []string // variables whose mistake is noted
 }
 
 // Bad notes the first mistake in a variable. A nil error is none.
 func (r *Reader) Bad(name string, err error) {
-	if err == nil || r.bad[name] {
-		return
+	if err != nil && !slices.Contains(r.bad, name) {
+		r.bad = append(r.bad, name)
+		r.errs = append(r.errs, fmt.Errorf("%s: %w", name, err))
 	}
-	if r.bad == nil {
-		r.bad = map[string]bool{}
-	}
-	r.bad[name] = true
-	r.errs = append(r.errs, fmt.Errorf("%s: %w", name, err))
 }
 
 // Err returns all mistakes, or nil.
