@@ -111,11 +111,8 @@ func (checksums) Do(req *policy.Request) (*http.Response, error) {
 		return req.Next()
 	}
 	sum := md5.New() //nolint:gosec // see the import
-	if _, err := io.Copy(sum, body); err != nil {
+	if _, err := io.Copy(sum, body); err != nil { // the SDK rewinds it
 		return nil, fmt.Errorf("read the body of a request: %w", err)
-	}
-	if err := req.RewindBody(); err != nil {
-		return nil, fmt.Errorf("rewind the body of a request: %w", err)
 	}
 	req.Raw().Header["Content-MD5"] = []string{base64.StdEncoding.EncodeToString(sum.Sum(nil))} // not canonical: the SDK signs it so
 	return req.Next()
@@ -133,24 +130,19 @@ func (asciiRows) Do(req *policy.Request) (*http.Response, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the body of a request: %w", err)
 		}
-		if err := req.SetBody(streaming.NopCloser(bytes.NewReader(ascii(string(text)))), kind); err != nil {
+		escaped := make([]byte, 0, len(text))
+		for _, unit := range utf16.Encode([]rune(string(text))) {
+			if unit < utf8.RuneSelf {
+				escaped = append(escaped, byte(unit))
+			} else {
+				escaped = fmt.Appendf(escaped, `\u%04x`, unit)
+			}
+		}
+		if err := req.SetBody(streaming.NopCloser(bytes.NewReader(escaped)), kind); err != nil {
 			return nil, fmt.Errorf("set the body of a request: %w", err)
 		}
 	}
 	return req.Next()
-}
-
-// ascii replaces the characters beyond ASCII in JSON by their escapes.
-func ascii(text string) []byte {
-	out := make([]byte, 0, len(text))
-	for _, unit := range utf16.Encode([]rune(text)) {
-		if unit < utf8.RuneSelf {
-			out = append(out, byte(unit))
-		} else {
-			out = fmt.Appendf(out, `\u%04x`, unit)
-		}
-	}
-	return out
 }
 
 // clockSlack is what the clocks may differ by, and what a reply cannot tell: it says the

@@ -176,8 +176,7 @@ func answer(w http.ResponseWriter, r *http.Request, err error) {
 	if code == "internal" {
 		slog.ErrorContext(r.Context(), "operation on queues failed", "method", r.Method, "path", r.URL.Path, "error", err)
 	}
-	problem := map[string]any{"type": "about:blank", "title": http.StatusText(status), "status": status, "detail": detail}
-	problem["code"] = code
+	problem := map[string]any{"type": "about:blank", "title": http.StatusText(status), "status": status, "detail": detail, "code": code}
 	if _, storageCode, isStorage := azstore.Describe(err); isStorage {
 		problem["storageErrorCode"] = storageCode
 	}

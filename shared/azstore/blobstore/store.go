@@ -114,21 +114,15 @@ func (s *Store) list(ctx context.Context, base, prefix string, uncommitted bool)
 			for _, item := range page.Segment.BlobItems {
 				p := item.Properties
 				info := s.info(*item.Name, p.ContentLength, p.ETag, p.LastModified, p.ContentMD5)
-				info.ETag = quoted(info.ETag)
+				if !strings.HasSuffix(info.ETag, `"`) {
+					info.ETag = `"` + info.ETag + `"` // as headers have it: a list leaves the quotes out
+				}
 				if !yield(info, nil) {
 					return
 				}
 			}
 		}
 	}
-}
-
-// quoted returns an ETag as headers have it: a list of blobs leaves the quotes out.
-func quoted(etag string) string {
-	if etag == "" || strings.HasSuffix(etag, `"`) {
-		return etag
-	}
-	return `"` + etag + `"`
 }
 
 // Delete removes a blob with its snapshots, or one version of it: ErrChanged when another is
