@@ -43,10 +43,7 @@ func Decode[T any](ctx context.Context, t *Table, row Entity, decode func(Entity
 func Into[T any](dst *[]T, decode func(Entity) (T, error)) func(Entity) error {
 	return func(row Entity) error {
 		value, err := decode(row)
-		if err == nil {
-			err = row.Err()
-		}
-		if err == nil {
+		if err = cmp.Or(err, row.Err()); err == nil {
 			*dst = append(*dst, value)
 		}
 		return err
@@ -72,7 +69,10 @@ func (t *Table) report(ctx context.Context, row Entity, cause error) {
 	slog.ErrorContext(ctx, "a row cannot be read", "table", t.base, "partition", row.PartitionKey, "row", row.RowKey, "reason", cause)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteWithin)
 	defer cancel()
-	err := OpenUnreadable(t.account).note(ctx, t.base, row, cause)
+	hash := sha256.Sum256([]byte(row.PartitionKey + "\x00" + row.RowKey))
+	_, err := New(t.account, UnreadableTable).Upsert(ctx, Entity{PartitionKey: t.base, RowKey: hex.EncodeToString(hash[:16]), Props: Props(Unreadable{
+		PartitionKey: row.PartitionKey, RowKey: row.RowKey, ETag: row.ETag, Reason: azstore.Storable(cause.Error(), maxReason), SeenAt: time.Now(),
+	})})
 	if err != nil && !azstore.HasCode(err, aztables.TableNotFound) { // a program without the table wants no notes
 		t.reported.Delete(version) // the next reader tries again
 		slog.WarnContext(ctx, "a row that cannot be read is not noted", "error", err)
@@ -96,14 +96,6 @@ type UnreadableRows struct{ notes *Table }
 // OpenUnreadable returns the unreadable rows of an account.
 func OpenUnreadable(a *azstore.Account) *UnreadableRows {
 	return &UnreadableRows{New(a, UnreadableTable)}
-}
-
-func (u *UnreadableRows) note(ctx context.Context, table string, row Entity, cause error) error {
-	sum := sha256.Sum256([]byte(row.PartitionKey + "\x00" + row.RowKey))
-	_, err := u.notes.Upsert(ctx, Entity{PartitionKey: table, RowKey: hex.EncodeToString(sum[:16]), Props: Props(Unreadable{
-		PartitionKey: row.PartitionKey, RowKey: row.RowKey, ETag: row.ETag, Reason: azstore.Storable(cause.Error(), maxReason), SeenAt: time.Now(),
-	})})
-	return err
 }
 
 func readNote(note Entity) (Unreadable, error) {
