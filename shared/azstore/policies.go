@@ -110,7 +110,7 @@ func (checksums) Do(req *policy.Request) (*http.Response, error) {
 	if body == nil || req.Raw().Method != http.MethodPut || component != "" && component != "block" {
 		return req.Next()
 	}
-	sum := md5.New() //nolint:gosec // see the import
+	sum := md5.New()                              //nolint:gosec // see the import
 	if _, err := io.Copy(sum, body); err != nil { // the SDK rewinds it
 		return nil, fmt.Errorf("read the body of a request: %w", err)
 	}

@@ -251,17 +251,13 @@ func retryable(resp *http.Response, err error) bool {
 	return slices.Contains([]int{408, 429, 500, 502, 503, 504}, resp.StatusCode) // the paper's (row T11), and a proxy's 502
 }
 
-// retryAfter reads how long the server asks to wait, or 0.
+// retryAfter reads how many seconds the server asks to wait, or 0.
 func retryAfter(resp *http.Response) time.Duration {
 	if resp == nil {
 		return 0
 	}
-	text := resp.Header.Get("Retry-After")
-	if s, err := strconv.ParseInt(text, 10, 32); err == nil {
-		return time.Duration(s) * time.Second
-	}
-	at, _ := http.ParseTime(text)
-	return time.Until(at) // no time at all is long ago
+	seconds, _ := strconv.ParseInt(resp.Header.Get("Retry-After"), 10, 32) // no number counts as 0
+	return time.Duration(seconds) * time.Second
 }
 
 // Sleep waits for d, or until ctx ends, and then returns why.
