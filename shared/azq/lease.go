@@ -254,10 +254,11 @@ func (l *Lease) lose(cause error, asked time.Time, first bool) error {
 	return fmt.Errorf("%w: %w", ErrLeaseLost, cause)
 }
 
-// unknown reports whether it is unknown what became of a request.
+// unknown reports whether it is unknown what became of a request, or nothing did: the service
+// had too many.
 func unknown(err error) bool {
 	status, _, answered := azstore.Describe(err)
-	return !answered || status >= http.StatusInternalServerError || status == http.StatusRequestTimeout
+	return !answered || status >= http.StatusInternalServerError || status == http.StatusRequestTimeout || status == http.StatusTooManyRequests
 }
 
 // refused reports whether the service said that the receipt is not the newest or

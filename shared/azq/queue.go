@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -242,11 +241,7 @@ func IsMissing(err error) bool { return azstore.HasCode(err, queueerror.QueueNot
 
 // repeatable reports whether a request may succeed when it is sent again.
 func repeatable(err error) bool {
-	if err == nil || errors.Is(err, context.Canceled) {
-		return false
-	}
-	status, _, _ := azstore.Describe(err)
-	return unknown(err) || status == http.StatusTooManyRequests
+	return err != nil && !errors.Is(err, context.Canceled) && unknown(err)
 }
 
 func batch(limit int) int32 { return int32(min(max(limit, 1), MaxBatch)) }
