@@ -100,10 +100,7 @@ func (l *Lease) Open(ctx context.Context) (Item, error) {
 // the message if the worker dies.
 func (l *Lease) Renew(ctx context.Context, record func(*Item)) error {
 	return l.while("renew", func() error {
-		text, err := l.recorded(record)
-		if err == nil {
-			_, err = l.update(ctx, text, l.Visibility, 3)
-		}
+		_, err := l.update(ctx, record, l.Visibility, 3)
 		return err
 	})
 }
@@ -130,11 +127,7 @@ func (l *Lease) Complete(ctx context.Context) error {
 // record, if not nil, writes the reason into the item (paper row Q6: unknown members stay).
 func (l *Lease) Release(ctx context.Context, delay time.Duration, record func(*Item)) error {
 	return l.while("release", func() error {
-		text, err := l.recorded(record)
-		if err != nil {
-			return err
-		}
-		asked, err := l.update(ctx, text, delay, math.MaxInt)
+		asked, err := l.update(ctx, record, delay, math.MaxInt)
 		if err == nil || asked > 1 && l.end != nil {
 			// Refused after an unanswered request: that request released the message, and
 			// perhaps another worker has it already.
@@ -207,7 +200,11 @@ func (l *Lease) request(ctx context.Context, most int, send func(context.Context
 }
 
 // update sends Update Message. The caller holds mu.
-func (l *Lease) update(ctx context.Context, text string, hide time.Duration, most int) (asked int, err error) {
+func (l *Lease) update(ctx context.Context, record func(*Item), hide time.Duration, most int) (asked int, err error) {
+	text, err := l.recorded(record)
+	if err != nil {
+		return 0, err
+	}
 	options := &azqueue.UpdateMessageOptions{VisibilityTimeout: new(seconds(hide))}
 	return l.request(ctx, most, func(ctx context.Context) error {
 		start := time.Now()
