@@ -107,8 +107,8 @@ func OpenFromEnv(program string) (*Account, error) {
 }
 
 // ConfigFromEnv reads the configuration through getenv, such as os.Getenv; what is empty
-// counts as unset. The program's own variables begin with its name, here LETTERS; without a
-// name it has none. One error lists every bad variable.
+// counts as unset. The program's own variables begin with its name, here LETTERS. One error
+// lists every bad variable.
 //
 //	AZURE_STORAGE_CONNECTION_STRING   default UseDevelopmentStorage=true
 //	AZURE_STORAGE_ACCOUNT             instead of a connection string: use DefaultAzureCredential
@@ -122,12 +122,7 @@ func OpenFromEnv(program string) (*Account, error) {
 //	LETTERS_RETRY_MAX_DELAY           cap, 1ms to 30m; default 8s
 //	LETTERS_TRY_TIMEOUT               first try's time-out, 100ms to 10m; default 30s
 func ConfigFromEnv(getenv func(string) string, program string) (Config, error) {
-	env := settings.Reader{Getenv: func(name string) string {
-		if strings.HasPrefix(name, "_") { // a variable of its own, of a program without a name
-			return ""
-		}
-		return getenv(name)
-	}}
+	env := settings.Reader{Getenv: getenv}
 	c := Config{
 		ConnectionString: env.Text("AZURE_STORAGE_CONNECTION_STRING", ""),
 		Account:          env.Text("AZURE_STORAGE_ACCOUNT", ""),

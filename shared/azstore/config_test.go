@@ -55,15 +55,6 @@ func TestConfigFromEnv(t *testing.T) {
 	}
 }
 
-// A program without a name has no variables of its own.
-func TestConfigFromEnvWithoutAName(t *testing.T) {
-	t.Parallel()
-	got, err := azstore.ConfigFromEnv(env(map[string]string{"AZURE_STORAGE_ACCOUNT": "films", "_PREFIX": "x", "PREFIX": "y"}), "")
-	if want := (azstore.Config{Account: "films", Retry: azstore.DefaultRetry}); err != nil || !cmp.Equal(want, got) {
-		t.Errorf("%v, %v, want %v", got, err, want)
-	}
-}
-
 func TestOneErrorListsEveryBadVariable(t *testing.T) {
 	t.Parallel()
 	bad := map[string]string{

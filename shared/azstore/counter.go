@@ -121,13 +121,6 @@ func (c *Counter) add(change func(*Counts)) {
 	}
 }
 
-func (c *Counter) request(kind RequestKind, sent int64) {
-	c.add(func(counts *Counts) {
-		counts.Requests[kind]++
-		counts.Sent += max(0, sent)
-	})
-}
-
 func (c *Counter) received(n int64) { c.add(func(counts *Counts) { counts.Received += max(0, n) }) }
 
 // Classify names the kind of a request by its method and address. What blobs are billed

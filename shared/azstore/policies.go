@@ -73,7 +73,10 @@ type tries struct {
 func (t tries) Do(req *policy.Request) (*http.Response, error) {
 	counter := counterOf(req.Raw().Context())
 	try, begun := Try{Kind: Classify(t.service, req.Raw())}, time.Now()
-	counter.request(try.Kind, req.Raw().ContentLength)
+	counter.add(func(c *Counts) {
+		c.Requests[try.Kind]++
+		c.Sent += max(0, req.Raw().ContentLength)
+	})
 	if f, ok := req.Raw().Context().Value(onRequestKey{}).(func()); ok {
 		f()
 	}

@@ -153,7 +153,7 @@ func wire(value any) (any, string) {
 }
 
 // decode reads a row as the SDK returns it. With an error it still has keys and ETag, if any.
-func decode(text []byte) (Entity, error) {
+func (t *Table) decode(text []byte) (Entity, error) {
 	decoder := json.NewDecoder(strings.NewReader(string(text)))
 	decoder.UseNumber()
 	var row map[string]any
@@ -177,7 +177,8 @@ func decode(text []byte) (Entity, error) {
 		case "PartitionKey", "RowKey":
 		case "Timestamp":
 			text, _ := raw.(string)
-			e.Timestamp, _ = time.Parse(time.RFC3339Nano, text) // the service's own clock: a bad one reads as zero
+			at, _ := time.Parse(time.RFC3339Nano, text) // a bad one reads as zero
+			e.Timestamp = t.account.LocalTime(at)
 		case opIDProperty:
 			e.writeID, _ = value.(string)
 		default:

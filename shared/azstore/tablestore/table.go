@@ -58,13 +58,6 @@ func New(a *azstore.Account, base string) *Table {
 	return &Table{account: a, base: base, client: a.Table(base)}
 }
 
-// decode reads a row and converts the time of its last write.
-func (t *Table) decode(text []byte) (Entity, error) {
-	e, err := decode(text)
-	e.Timestamp = t.account.LocalTime(e.Timestamp)
-	return e, err
-}
-
 // Get reads one row: a point query, the cheapest there is. ErrNotFound.
 func (t *Table) Get(ctx context.Context, pk, rk string) (Entity, error) {
 	action := fmt.Sprintf("get row %q/%q", pk, rk)

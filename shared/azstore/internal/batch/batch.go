@@ -51,36 +51,27 @@ func Replies(resp *http.Response) (replies []Reply, _ error) {
 		return nil, err
 	}
 	for _, text := range strings.Split(string(body), statusLine)[1:] {
-		reply, err := read(statusLine + text)
+		resp, err := http.ReadResponse(bufio.NewReader(strings.NewReader(statusLine+text)), nil)
 		if err != nil {
 			return nil, err
 		}
-		replies = append(replies, reply)
+		r := Reply{Status: resp.StatusCode, ETag: resp.Header.Get("ETag"), Index: -1}
+		var failure struct {
+			Error struct {
+				Code    string
+				Message struct{ Value string }
+			} `json:"odata.error"`
+		}
+		if r.Status >= http.StatusBadRequest && json.NewDecoder(resp.Body).Decode(&failure) == nil { // a boundary may follow
+			r.Code = failure.Error.Code
+			// "1:The specified entity already exists." names operation 1.
+			number, _, found := strings.Cut(failure.Error.Message.Value, ":")
+			if n, err := strconv.Atoi(number); found && err == nil {
+				r.Index = n
+			}
+		}
+		_ = resp.Body.Close()
+		replies = append(replies, r)
 	}
 	return replies, nil
-}
-
-func read(text string) (Reply, error) {
-	resp, err := http.ReadResponse(bufio.NewReader(strings.NewReader(text)), nil)
-	if err != nil {
-		return Reply{}, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	r := Reply{Status: resp.StatusCode, ETag: resp.Header.Get("ETag"), Index: -1}
-	var failure struct {
-		Error struct {
-			Code    string
-			Message struct{ Value string }
-		} `json:"odata.error"`
-	}
-	if r.Status < http.StatusBadRequest || json.NewDecoder(resp.Body).Decode(&failure) != nil { // a boundary may follow
-		return r, nil
-	}
-	r.Code = failure.Error.Code
-	// "1:The specified entity already exists." names operation 1.
-	number, _, found := strings.Cut(failure.Error.Message.Value, ":")
-	if n, err := strconv.Atoi(number); found && err == nil {
-		r.Index = n
-	}
-	return r, nil
 }
