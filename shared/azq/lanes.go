@@ -139,9 +139,6 @@ func (c *Client) measure(ctx context.Context) {
 func twoLanes(customer string, lanes int) []int {
 	side := lanes - 1
 	first := tablestore.Shard(customer, side)
-	second := first
-	if side > 1 {
-		second = (first + 1 + tablestore.Shard("second of "+customer, side-1)) % side
-	}
+	second := (first + 1 + tablestore.Shard("second of "+customer, max(1, side-1))) % side
 	return []int{1 + first, 1 + second}
 }

@@ -70,19 +70,18 @@ const exclusiveMargin = 3 * time.Second
 func (s *Store) Exclusively(ctx context.Context, container, name string, f func(context.Context) error) error {
 	for {
 		asked := time.Now()
-		held, err := s.AcquireLease(ctx, container, name, MinLease)
-		switch {
-		case err == nil:
+		var held *BlobLease
+		err := s.account.Ensuring(ctx, azstore.Names{Containers: []string{container}}, func() (err error) {
+			held, err = s.AcquireLease(ctx, container, name, MinLease)
+			return err
+		})
+		if err == nil {
 			ctx, cancel := context.WithDeadline(ctx, asked.Add(MinLease-exclusiveMargin))
 			defer cancel()
 			defer func() { _ = held.Release(context.WithoutCancel(ctx)) }() // it ends by itself, too
 			return f(ctx)
-		case azstore.HasCode(err, bloberror.ContainerNotFound):
-			err = s.account.Ensure(ctx, azstore.Names{Containers: []string{container}})
-		case errors.Is(err, ErrLeaseTaken):
-			err = nil
 		}
-		if err != nil {
+		if !errors.Is(err, ErrLeaseTaken) {
 			return err
 		}
 		if err := azstore.Sleep(ctx, 250*time.Millisecond); err != nil {
