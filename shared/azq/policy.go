@@ -33,8 +33,6 @@ const (
 	metaChanged    = "visibility_changed_ms" // Unix milliseconds
 )
 
-var metaNames = []string{metaVisibility, metaEpoch, metaPaused, metaChanged}
-
 // State is a queue's length, as of one request, and its policy.
 type State struct {
 	Length int64 // messages, hidden ones included: perhaps more than there are (paper row Q4)
@@ -163,7 +161,9 @@ func readPolicy(metadata map[string]*string) (p Policy) {
 // writePolicy returns the metadata with our members changed. Others are kept.
 func writePolicy(metadata map[string]*string, p Policy) map[string]*string {
 	out := maps.Collect(maps.All(metadata))
-	maps.DeleteFunc(out, func(name string, _ *string) bool { return slices.Contains(metaNames, strings.ToLower(name)) })
+	maps.DeleteFunc(out, func(name string, _ *string) bool {
+		return slices.Contains([]string{metaVisibility, metaEpoch, metaPaused, metaChanged}, strings.ToLower(name))
+	})
 	if p.Visibility > 0 {
 		out[metaVisibility] = new(strconv.FormatInt(p.Visibility.Milliseconds(), 10))
 	}

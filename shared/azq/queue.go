@@ -148,7 +148,7 @@ func (q *Queue) creating(ctx context.Context, request func() error) error {
 func (q *Queue) Receive(ctx context.Context, limit int) ([]*Lease, error) {
 	visibility := q.Visibility()
 	asked := time.Now() // deadlines are counted from before the request, so that they are never too late
-	options := &azqueue.DequeueMessagesOptions{NumberOfMessages: new(batch(limit)), VisibilityTimeout: new(seconds(visibility))}
+	options := &azqueue.DequeueMessagesOptions{NumberOfMessages: new(int32(min(max(limit, 1), MaxBatch))), VisibilityTimeout: new(seconds(visibility))}
 	var got azqueue.DequeueMessagesResponse
 	err := q.creating(ctx, func() (err error) {
 		got, err = q.client.DequeueMessages(azstore.WithoutRetry(ctx), options)
@@ -183,7 +183,7 @@ type Peeked struct {
 
 // Peek returns up to limit (1 to [MaxBatch]) visible messages without hiding them.
 func (q *Queue) Peek(ctx context.Context, limit int) ([]Peeked, error) {
-	got, err := q.client.PeekMessages(ctx, &azqueue.PeekMessagesOptions{NumberOfMessages: new(batch(limit))})
+	got, err := q.client.PeekMessages(ctx, &azqueue.PeekMessagesOptions{NumberOfMessages: new(int32(min(max(limit, 1), MaxBatch)))})
 	if err != nil {
 		return nil, fmt.Errorf("peek at queue %s: %w", q.spec.Name, err)
 	}
@@ -243,8 +243,6 @@ func IsMissing(err error) bool { return azstore.HasCode(err, queueerror.QueueNot
 func repeatable(err error) bool {
 	return err != nil && !errors.Is(err, context.Canceled) && unknown(err)
 }
-
-func batch(limit int) int32 { return int32(min(max(limit, 1), MaxBatch)) }
 
 // seconds rounds up, because the service counts whole seconds.
 func seconds(d time.Duration) int32 {

@@ -176,7 +176,11 @@ func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
 // or the server asks for more patience than callers have.
 func (p *retryPolicy) pauseAfter(try int, resp *http.Response, left time.Duration) (pause time.Duration, inTime bool) {
 	pause = min(p.Pause(try, rand.Float64()), left/2)
-	if after := retryAfter(resp); after > pause {
+	if resp == nil {
+		return pause, left > 0
+	}
+	seconds, _ := strconv.ParseInt(resp.Header.Get("Retry-After"), 10, 32) // no number counts as 0
+	if after := time.Duration(seconds) * time.Second; after > pause {
 		return after, after < left && after <= max(time.Minute, p.MaxDelay)
 	}
 	return pause, left > 0
@@ -249,15 +253,6 @@ func retryable(resp *http.Response, err error) bool {
 		return !errors.As(err, &final)
 	}
 	return slices.Contains([]int{408, 429, 500, 502, 503, 504}, resp.StatusCode) // the paper's (row T11), and a proxy's 502
-}
-
-// retryAfter reads how many seconds the server asks to wait, or 0.
-func retryAfter(resp *http.Response) time.Duration {
-	if resp == nil {
-		return 0
-	}
-	seconds, _ := strconv.ParseInt(resp.Header.Get("Retry-After"), 10, 32) // no number counts as 0
-	return time.Duration(seconds) * time.Second
 }
 
 // Sleep waits for d, or until ctx ends, and then returns why.

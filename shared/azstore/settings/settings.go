@@ -40,14 +40,11 @@ func (r *Reader) Words(name string) []string {
 	return strings.FieldsFunc(r.Getenv(name), func(c rune) bool { return c == ',' || c == ' ' })
 }
 
-// minKey is the fewest characters of a key.
-const minKey = 32
-
 // Keys returns a list of keys to sign with, of 32 characters or more.
 func (r *Reader) Keys(name string) []string {
 	all := r.Words(name)
-	if slices.ContainsFunc(all, func(key string) bool { return len(key) < minKey }) {
-		r.Bad(name, fmt.Errorf("a key has fewer than %d characters", minKey))
+	if slices.ContainsFunc(all, func(key string) bool { return len(key) < 32 }) {
+		r.Bad(name, errors.New("a key has fewer than 32 characters"))
 	}
 	return all
 }

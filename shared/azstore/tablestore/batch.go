@@ -71,7 +71,15 @@ func (t *Table) submit(ctx context.Context, all *transaction, writeID string) (e
 	var reply *http.Response
 	_, err = t.client.SubmitTransaction(policy.WithCaptureResponse(try, &reply), all.actions, nil)
 	if err == nil {
-		return replyETags(reply, len(all.ops))
+		replies, err := batch.Replies(reply)
+		if err != nil {
+			return nil, fmt.Errorf("table transaction: done, but its reply is unreadable: %w", err)
+		}
+		etags = make([]string, len(all.ops))
+		for i := range min(len(etags), len(replies)) {
+			etags[i] = replies[i].ETag
+		}
+		return etags, nil
 	}
 	if counter.Requests() > 1 {
 		if etags, err = t.ownTry(ctx, all.ops, writeID, err); err == nil {
@@ -140,18 +148,6 @@ func (t *transaction) takes(op Op, size int) bool {
 	return len(t.ops) < MaxBatchOps && t.size+size <= maxBatchBytes && !slices.ContainsFunc(t.ops, func(other Op) bool {
 		return other.Entity.PartitionKey != op.Entity.PartitionKey || other.Entity.RowKey == op.Entity.RowKey
 	})
-}
-
-func replyETags(reply *http.Response, n int) ([]string, error) {
-	replies, err := batch.Replies(reply)
-	if err != nil {
-		return nil, fmt.Errorf("table transaction: done, but its reply is unreadable: %w", err)
-	}
-	etags := make([]string, n)
-	for i := range min(n, len(replies)) {
-		etags[i] = replies[i].ETag
-	}
-	return etags, nil
 }
 
 // ownTry decides, after a repeated write or transaction was refused, whether an earlier try

@@ -163,9 +163,6 @@ func (t *Table) fetch(ctx context.Context, q Query, place string) (page []Entity
 	if err := q.validate(); err != nil {
 		return nil, "", err
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, "", t.failed(q.String(), err)
-	}
 	options := &aztables.ListEntitiesOptions{}
 	if f := q.filter(); f != "" {
 		options.Filter = new(f)
