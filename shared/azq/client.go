@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstore"
-	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
 
 // Client sends items, works on them and operates their queues. It is safe for concurrent
@@ -24,7 +23,6 @@ type Client struct {
 	account *azstore.Account
 	specs   []Spec // one for each lane
 	byName  map[string]*Queue
-	poison  *tablestore.Table
 	lanes   *laneLengths
 
 	options Options
@@ -43,7 +41,7 @@ type Client struct {
 func Open(a *azstore.Account, options Options) *Client {
 	options = options.withDefaults()
 	c := &Client{
-		account: a, byName: map[string]*Queue{}, poison: tablestore.New(a, PoisonTable),
+		account: a, byName: map[string]*Queue{},
 		lanes:   &laneLengths{length: make([]int64, options.Lanes)},
 		events:  subscribers{all: map[chan Event]*int64{}},
 		options: options, handlers: maps.Collect(maps.All(options.Handlers)),

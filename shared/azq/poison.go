@@ -134,7 +134,7 @@ func (q *Queue) poisoned(ctx context.Context, messageID string) (row Poisoned, _
 func (c *Client) ListPoison(ctx context.Context, limit int, token string) ([]Poisoned, string, error) {
 	var found []Poisoned
 	query := tablestore.Query{PageSize: int32(min(max(limit, 1), 1000)), Class: tablestore.Scan, Read: tablestore.Into(&found, readPoison)}
-	_, next, err := c.poison.Page(ctx, query, token)
+	_, next, err := tablestore.New(c.account, PoisonTable).Page(ctx, query, token)
 	if err != nil && !azstore.HasCode(err, aztables.TableNotFound) {
 		return nil, "", fmt.Errorf("list poisoned items: %w", err)
 	}

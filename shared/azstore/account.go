@@ -31,7 +31,7 @@ type Account struct {
 	prefix  string
 	key     *azblob.SharedKeyCredential // nil with a token credential
 	secure  bool                        // https: signed URLs refuse http
-	http    *http.Client                // nil when Config.Transport was given
+	http    *http.Client                // of no use when Config.Transport was given
 	ahead   atomic.Int64                // of our clock is the service's, a time.Duration
 	signing sync.Mutex
 	lent    *service.UserDelegationCredential // guarded by signing
@@ -49,10 +49,9 @@ func Open(cfg Config) (*Account, error) {
 		cfg.Retry = DefaultRetry
 	}
 	a := &Account{
-		prefix: cfg.Prefix, unreadable: cfg.Unreadable, secure: strings.HasPrefix(ends.blob, "https:"),
+		prefix: cfg.Prefix, unreadable: cfg.Unreadable, secure: strings.HasPrefix(ends.blob, "https:"), http: newHTTPClient(),
 	}
 	if cfg.Transport == nil {
-		a.http = newHTTPClient()
 		cfg.Transport = a.http
 	}
 	options := func(s Service, more ...policy.Policy) policy.ClientOptions {
@@ -146,8 +145,4 @@ func (a *Account) CountUnreadable(table string, rows int) {
 }
 
 // CloseIdle closes connections that no request uses. The account stays usable.
-func (a *Account) CloseIdle() {
-	if a.http != nil {
-		a.http.CloseIdleConnections()
-	}
-}
+func (a *Account) CloseIdle() { a.http.CloseIdleConnections() }
