@@ -22,30 +22,29 @@ import (
 // Names are base names of what a program keeps in its account.
 type Names struct{ Containers, Queues, Tables []string }
 
-// Ensure creates what is missing. Safe to repeat and to run in several processes at once.
+// Ensure creates what is missing, up to the first mistake. Safe to repeat and to run in several
+// processes at once.
 //
 // A name that was just deleted cannot be created for 30 s or more on Azure
 // (…BeingDeleted, 409); that error is returned.
 func (a *Account) Ensure(ctx context.Context, names Names) error {
-	var errs []error
-	created := func(what, base string, err error) {
-		if err != nil && !HasCode(err, string(bloberror.ContainerAlreadyExists), string(queueerror.QueueAlreadyExists), string(aztables.TableAlreadyExists)) {
-			errs = append(errs, fmt.Errorf("create %s %s: %w", what, a.Name(base), err))
+	for _, base := range names.Containers {
+		if _, err := a.Container(base).Create(ctx, nil); err != nil && !HasCode(err, bloberror.ContainerAlreadyExists) {
+			return fmt.Errorf("create container %s: %w", a.Name(base), err)
 		}
 	}
-	for _, base := range names.Containers {
-		_, err := a.Container(base).Create(ctx, nil)
-		created("container", base, err)
-	}
-	for _, base := range names.Queues { // of one that is there the service says 204, or 409 if it has metadata
-		_, err := a.Queue(base).Create(ctx, nil)
-		created("queue", base, err)
+	for _, base := range names.Queues {
+		// The service answers 409 only when the metadata differ, which are not ours.
+		if _, err := a.Queue(base).Create(ctx, nil); err != nil && !HasCode(err, queueerror.QueueAlreadyExists) {
+			return fmt.Errorf("create queue %s: %w", a.Name(base), err)
+		}
 	}
 	for _, base := range names.Tables {
-		_, err := a.Table(base).CreateTable(ctx, nil)
-		created("table", base, err)
+		if _, err := a.Table(base).CreateTable(ctx, nil); err != nil && !HasCode(err, aztables.TableAlreadyExists) {
+			return fmt.Errorf("create table %s: %w", a.Name(base), err)
+		}
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // Ensuring sends a request, and once more when it found missing what Ensure makes of names.
