@@ -17,7 +17,8 @@ type Commit[V, P any] struct {
 	Plan   *P       // the first step's, else nil: the engine fills in what it keeps of it
 	Edit   func(*V) // edits META; nil leaves it alone. May run several times
 	// Files and Facts are what a step that runs once adds to META. The facts are anything that
-	// encodes as a JSON object; what is larger is a file. Bounds: MaxFiles, MaxFacts (bytes).
+	// encodes as a JSON object; the runner makes a file, facts.json, of large ones. Bounds:
+	// MaxFiles, MaxFacts (bytes).
 	Files []File
 	Facts any
 }

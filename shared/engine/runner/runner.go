@@ -174,8 +174,10 @@ func (r *Runner[V, P]) at(key engine.Key, point string) {
 }
 
 func (r *Runner[V, P]) run(ctx context.Context, d *delivery[V, P]) (err error) {
-	d.commit, err = r.Step.Run(ctx, d.work)
-	return err
+	if d.commit, err = r.Step.Run(ctx, d.work); err != nil {
+		return err
+	}
+	return storeFacts(ctx, d.work, &d.commit)
 }
 
 // follow does what comes after the messages of a commit, unless they could not be sent.

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
@@ -81,6 +82,20 @@ func Outputs[T, V, P any](ctx context.Context, w *Work[V, P], step string) ([]*T
 		}
 	}
 	return engine.OutputsOf[T](view, w.Key.Generation, step)
+}
+
+// storeFacts moves facts that are too large for META into a file of the step, facts.json.
+func storeFacts[V, P any](ctx context.Context, w *Work[V, P], c *engine.Commit[V, P]) error {
+	if c.Facts == nil {
+		return nil
+	}
+	data, err := json.Marshal(c.Facts)
+	if err != nil || len(data) <= engine.MaxFacts {
+		return err
+	}
+	file, err := w.PutData(ctx, "facts.json", data, "application/json")
+	c.Facts, c.Files = nil, append(c.Files, file)
+	return err
 }
 
 // ReadInput returns what came with the request.

@@ -2,8 +2,11 @@ package pipeline_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,7 +34,7 @@ var merged = []engine.Step{
 	{Name: stepMerged, Stage: engine.AfterReady, Queues: []string{workflow.Audio}},
 }
 
-// merging lists the frames of all chunks of a step.
+// merging lists the frames of all chunks of a step, many times over.
 type merging struct {
 	of     string
 	frames []int64
@@ -49,7 +52,7 @@ func (m *merging) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit,
 		}
 		m.frames = append(m.frames, chunk.Frames)
 	}
-	return videostore.Commit{Facts: map[string]any{"frames": m.frames}}, nil
+	return videostore.Commit{Facts: map[string]any{"frames": slices.Repeat(m.frames, 200)}}, nil
 }
 
 // merge is a ready video of two chunks, with the work of its steps.
@@ -112,7 +115,8 @@ func (m merge) run(t *testing.T, step pipeline.Step) error {
 	return runner.Handle(t.Context(), &azq.RawJob{Item: item, Delivery: azq.Delivery{DequeueCount: 1}})
 }
 
-// A step after ready merges what the chunks' rows say.
+// A step after ready merges what the chunks' rows say, and its result, which is too large for
+// META, is a file.
 func TestMergeOfManyOutputs(t *testing.T) {
 	t.Parallel()
 	m, step := newMerge(t), &merging{of: workflow.Declaration.MakerOf(workflow.Pictures)}
@@ -126,8 +130,14 @@ func TestMergeOfManyOutputs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if made := rec.Subject.Made; len(made) != 1 || string(made[0].Facts) != `{"frames":[60,30]}` {
-		t.Errorf("made %+v", made)
+	made := rec.Subject.Made
+	if len(made) != 1 || len(made[0].Files) != 1 || made[0].Facts != nil || !strings.HasSuffix(made[0].Files[0].Blob, "/facts.json") {
+		t.Fatalf("made %+v", made)
+	}
+	data, err := m.blobs.Get(t.Context(), engine.MediaContainer, made[0].Files[0].Blob)
+	var facts struct{ Frames []int64 }
+	if err := errors.Join(err, json.Unmarshal(data, &facts)); err != nil || len(facts.Frames) != 400 {
+		t.Errorf("%d frames in the file, %v", len(facts.Frames), err)
 	}
 }
 
