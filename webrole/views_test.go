@@ -57,15 +57,15 @@ seers POST /api/v1/videos/:id/views
 		},
 		lists: []list{
 			{"getViews", "/videos/{id}/views", []damage{
-				{views.Table, "~{id} 2026-11-22", 1}, {views.Table, "2026-11-21.1 {id}", 1},
-				{views.Table, "+DAYS strange", 0}, {views.Table, "+~{id} strange", 0},
+				{views.Table, "~{id} DAY:8204694399999", 1}, {views.Table, "~{id} ALL", 0}, {views.Table, "2026-11-21.1 {id}", 1},
+				{views.Table, "+DAYS strange", 0}, {views.Table, "+~{id} DAY:strange", 0},
 			}},
 		},
 		library: func(l *library) {
 			day := func(pk, rk string, views int64) tablestore.Entity {
 				return tablestore.Entity{PartitionKey: pk, RowKey: rk, Props: map[string]any{"Views": views}}
 			}
-			l.write(views.Table, day("~"+string(l.id), "2026-11-23", 1), day("~"+string(l.id), "2026-11-22", 2),
+			l.write(views.Table, day("~"+string(l.id), "ALL", 3), day("~"+string(l.id), "DAY:8204607999999", 1), day("~"+string(l.id), "DAY:8204694399999", 2),
 				day("2026-11-21.1", string(l.id), 1), tablestore.Entity{PartitionKey: "DAYS", RowKey: "2026-11-21"})
 		},
 		busy: views.ErrContended,

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/rowstream"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/engine"
 )
@@ -35,6 +36,8 @@ const Shards = 8
 
 const (
 	daysKey   = "DAYS"
+	allRow    = "ALL"
+	dayPrefix = "DAY:"
 	dayFormat = "2006-01-02"
 
 	// daysShown is how many days Views returns at most.
@@ -43,6 +46,8 @@ const (
 	maxSwaps = 20
 	// parallel bounds the requests of one call at a time.
 	parallel = 8
+	// pageAhead is how many rows of a suffix a roll-up asks for at first.
+	pageAhead = 128
 
 	// A row keeps the ids of its latest views, more than others can add while a
 	// lost reply is waited for.
@@ -149,9 +154,9 @@ func (c *Counter) openDays(ctx context.Context) ([]time.Time, error) {
 
 func countOf(row tablestore.Entity) (int64, error) { return row.Int64("Views"), nil }
 
-// Views returns the views of a video: one row range for the closed days, which is a
-// request for every thousand, one for the list of open days, and Shards point queries for
-// each of these, of which there are one or two.
+// Views returns the views of a video: one row range for the closed days, one for
+// the list of open days, and Shards point queries for each of these, of which
+// there are one or two.
 func (c *Counter) Views(ctx context.Context, id engine.ID) (Views, error) {
 	// The open days are listed first: one that is closed in between is found
 	// among the closed ones, and skipped below.
@@ -159,38 +164,57 @@ func (c *Counter) Views(ctx context.Context, id engine.ID) (Views, error) {
 	if err != nil {
 		return Views{}, fmt.Errorf("views of %s: %w", id, err)
 	}
-	v := Views{Days: []Day{}}
-	closed := tablestore.Query{PartitionKey: videoKey(id), Class: tablestore.RowRange, Read: tablestore.Into(&v.Days, readDay)}
-	for _, err := range c.table.Query(ctx, closed) {
-		if err != nil {
-			return Views{}, fmt.Errorf("views of %s: %w", id, err)
-		}
+	all, days, err := c.closed(ctx, id)
+	if err != nil {
+		return Views{}, fmt.Errorf("views of %s: %w", id, err)
+	}
+	v := Views{Total: all, Days: []Day{}}
+	closed := map[string]bool{}
+	for _, d := range days {
+		closed[d.Date] = true
 	}
 	for _, day := range open {
 		date := day.Format(dayFormat)
-		if slices.ContainsFunc(v.Days, func(d Day) bool { return d.Date == date }) {
+		if closed[date] {
 			continue
 		}
 		n, err := c.fanOut(ctx, date, id)
 		if err != nil {
 			return Views{}, fmt.Errorf("views of %s: %w", id, err)
 		}
+		v.Total += n
 		if n > 0 {
-			v.Days = append(v.Days, Day{date, n})
+			v.Days = append([]Day{{date, n}}, v.Days...)
 		}
 	}
-	for _, d := range v.Days {
-		v.Total += d.Views
-	}
-	slices.SortFunc(v.Days, func(a, b Day) int { return strings.Compare(b.Date, a.Date) })
+	v.Days = append(v.Days, days...)
 	v.Days = v.Days[:min(len(v.Days), daysShown)]
 	return v, nil
 }
 
-// readDay reads a closed day of a video.
-func readDay(row tablestore.Entity) (Day, error) {
-	_, err := time.Parse(dayFormat, row.RowKey)
-	return Day{row.RowKey, row.Int64("Views")}, err
+// closed reads row ALL and the newest days: the first rows of the partition.
+func (c *Counter) closed(ctx context.Context, id engine.ID) (all int64, days []Day, err error) {
+	query := tablestore.Query{PartitionKey: videoKey(id), Class: tablestore.RowRange, Read: tablestore.Into(&days, readClosed)}
+	_, err = c.table.First(ctx, query, 1+daysShown)
+	if len(days) > 0 && days[0].Date == "" {
+		all, days = days[0].Views, days[1:]
+	}
+	return all, days, err
+}
+
+// readClosed reads a row of a video's sums. Row ALL has no date.
+func readClosed(row tablestore.Entity) (Day, error) {
+	day := Day{Views: row.Int64("Views")}
+	if row.RowKey == allRow {
+		return day, nil
+	}
+	inverted, isDay := strings.CutPrefix(row.RowKey, dayPrefix)
+	date, err := tablestore.ParseInvertedTime(inverted)
+	if !isDay || err != nil {
+		return day, errors.New("its key is no day")
+	}
+	day.Date = date.Format(dayFormat)
+	return day, nil
 }
 
 func (c *Counter) fanOut(ctx context.Context, date string, id engine.ID) (sum int64, err error) {
@@ -227,14 +251,19 @@ func (c *Counter) Remove(ctx context.Context, id engine.ID) error {
 		return fmt.Errorf("forgetting views of %s: %w", id, err)
 	}
 	var ops []tablestore.Op
+	remove := func(pk, rk string) {
+		ops = append(ops, tablestore.Op{Kind: tablestore.OpDelete, Entity: tablestore.Entity{PartitionKey: pk, RowKey: rk}})
+	}
 	for _, day := range days {
 		for n := range Shards {
-			row := tablestore.Entity{PartitionKey: shardKey(day.Format(dayFormat), n+1), RowKey: string(id)}
-			ops = append(ops, tablestore.Op{Kind: tablestore.OpDelete, Entity: row})
+			remove(shardKey(day.Format(dayFormat), n+1), string(id))
 		}
 	}
-	if _, err := c.table.Clear(ctx, tablestore.Query{PartitionKey: videoKey(id), Class: tablestore.RowRange}); err != nil {
-		return fmt.Errorf("forgetting views of %s: %w", id, err)
+	for row, err := range c.table.Query(ctx, tablestore.Query{PartitionKey: videoKey(id), Select: []string{"RowKey"}, Class: tablestore.RowRange}) {
+		if err != nil {
+			return fmt.Errorf("forgetting views of %s: %w", id, err)
+		}
+		remove(row.PartitionKey, row.RowKey)
 	}
 	return c.table.SubmitAll(ctx, ops)
 }
@@ -243,14 +272,18 @@ func shardKey(date string, n int) string { return date + "." + strconv.Itoa(n) }
 
 func videoKey(id engine.ID) string { return "~" + string(id) }
 
+// dayKey is the RowKey of a closed day: later days sort first.
+func dayKey(date time.Time) string { return dayPrefix + tablestore.InvertedTime(date) }
+
 // closeAfter is how long after its end (UTC) a day is closed: by then no web
 // role's clock is still in it.
 const closeAfter = time.Hour
 
 // RollUp sums every day that has ended and removes its rows. exists reports whether a video is
-// there, so that nothing is written about one that is purged. RollUp holds the sums of one
-// day, some 100 bytes for each video that was watched. Safe to repeat, to be killed anywhere,
-// and to run twice at once.
+// there, so that nothing is written about one that is purged. RollUp reads the
+// suffixes of a day side by side, in the order of the ids, so it holds Shards
+// pages at a time however many videos were watched, and then asks for each of these as
+// a reader does. Safe to repeat, to be killed anywhere, and to run twice at once.
 func (c *Counter) RollUp(ctx context.Context, now time.Time, exists func(context.Context, engine.ID) (bool, error)) error {
 	days, err := c.openDays(ctx)
 	if err != nil {
@@ -273,45 +306,70 @@ func (c *Counter) RollUp(ctx context.Context, now time.Time, exists func(context
 // that have their sum are recognised by it.
 func (c *Counter) closeDay(ctx context.Context, day time.Time, exists func(context.Context, engine.ID) (bool, error)) error {
 	date := day.Format(dayFormat)
-	shards := tablestore.Query{PartitionFrom: date + ".", PartitionTo: tablestore.PrefixEnd(date + "."), Class: tablestore.PartitionRange}
-	sums, watched := map[engine.ID]int64{}, shards
-	watched.Read = func(row tablestore.Entity) error {
-		sums[engine.ID(row.RowKey)] += row.Int64("Views") // 0 if it cannot be read, which is reported
-		return nil
-	}
-	for _, err := range c.table.Query(ctx, watched) {
-		if err != nil {
-			return err
-		}
+	var watched rowstream.Union[int64]
+	for n := range Shards {
+		shard := &rowstream.Partition[int64]{Table: c.table, PartitionKey: shardKey(date, n+1), Ahead: pageAhead, Read: countOf}
+		watched.Lists = append(watched.Lists, shard)
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
-	for id, views := range sums {
-		group.Go(func() error { return c.closeVideo(groupCtx, id, date, views, exists) })
+	for row, err := range rowstream.All(groupCtx, &watched, "") {
+		group.Go(func() error {
+			if err != nil {
+				return err
+			}
+			id := engine.ID(row.Key)
+			views, err := c.fanOut(groupCtx, date, id)
+			if err != nil {
+				return err
+			}
+			return c.closeVideo(groupCtx, id, day, views, exists)
+		})
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	if _, err := c.table.Clear(ctx, shards); err != nil {
-		return err
+	for n := range Shards {
+		if _, err := c.table.Clear(ctx, tablestore.Query{PartitionKey: shardKey(date, n+1), Class: tablestore.RowRange}); err != nil {
+			return err
+		}
 	}
 	return c.table.Delete(ctx, daysKey, date, tablestore.AnyETag)
 }
 
-// closeVideo writes the sum of a video's day, unless it is there already: of a day that is
-// closed again, some rows may be gone.
-func (c *Counter) closeVideo(ctx context.Context, id engine.ID, date string, views int64, exists func(context.Context, engine.ID) (bool, error)) error {
-	if there, err := exists(ctx, id); err != nil || !there {
-		return err
+// closeVideo adds a day to a video's sums, unless it is there already.
+func (c *Counter) closeVideo(ctx context.Context, id engine.ID, day time.Time, views int64, exists func(context.Context, engine.ID) (bool, error)) error {
+	for {
+		if there, err := exists(ctx, id); err != nil || !there {
+			return err
+		}
+		ops := []tablestore.Op{{Kind: tablestore.OpInsert, Entity: tablestore.Entity{
+			PartitionKey: videoKey(id), RowKey: dayKey(day), Props: map[string]any{"Views": views},
+		}}}
+		all, err := c.table.Get(ctx, videoKey(id), allRow)
+		if err = tablestore.IgnoreNotFound(err); err != nil {
+			return err
+		}
+		before, _ := tablestore.Decode(ctx, c.table, all, countOf) // one that cannot be read is reported, and begins anew
+		ops = append(ops, tablestore.Over(tablestore.Entity{
+			PartitionKey: videoKey(id), RowKey: allRow, Props: map[string]any{"Views": before + views},
+		}, all.ETag))
+		switch _, err := c.table.Submit(ctx, ops); {
+		case err == nil:
+			// The purge looks for these rows after the video is marked as deleted, and we look
+			// for the mark after we have written them: one of the two removes them.
+			if there, err := exists(ctx, id); err != nil || there {
+				return err
+			}
+			return c.Remove(ctx, id)
+		case tablestore.Overtaken(err):
+			_, err := c.table.Get(ctx, videoKey(id), dayKey(day))
+			if !errors.Is(err, tablestore.ErrNotFound) {
+				return err // the day is there: nothing to do
+			}
+			// Another day was added meanwhile, or the video is on its way out.
+		default:
+			return err
+		}
 	}
-	_, err := c.table.Insert(ctx, tablestore.Entity{PartitionKey: videoKey(id), RowKey: date, Props: map[string]any{"Views": views}})
-	if err != nil && !errors.Is(err, tablestore.ErrExists) {
-		return err
-	}
-	// The purge looks for these rows after the video is marked as deleted, and we look
-	// for the mark after we have written them: one of the two removes them.
-	if there, err := exists(ctx, id); err != nil || there {
-		return err
-	}
-	return c.Remove(ctx, id)
 }
