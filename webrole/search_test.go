@@ -92,7 +92,7 @@ func init() {
 		lists: []list{
 			{"searchVideos", "/search?q=harbour", []damage{
 				{searchindex.PostingsTable, ":harbour.* .*__{other}", 1}, {searchindex.TermsTable, "ha harbour", everything},
-				{searchindex.TermsTable, "=.*__harbour", 0}, {workflow.VideosTable, "{other} META", 1},
+				{searchindex.VariantsTable, "=.*__harbour", 0}, {workflow.VideosTable, "{other} META", 1},
 			}},
 			{"searchVideos", "/search?q=harb&facets=true&sort=best", []damage{
 				{
@@ -104,7 +104,7 @@ func init() {
 				},
 			}},
 			{"searchVideos", "/search?q=harbuor", []damage{
-				{searchindex.TermsTable, "~.*__harbour", everything}, {searchindex.PostingsTable, ":harbour.* .*__{other}", 1},
+				{searchindex.VariantsTable, "~.*__harbour", everything}, {searchindex.PostingsTable, ":harbour.* .*__{other}", 1},
 				{searchindex.TermsTable, "ha harbour", everything}, {workflow.VideosTable, "{other} META", 1},
 			}},
 			{"searchVideos", "/search?q=%22by+the+harbour%22", []damage{

@@ -140,7 +140,7 @@ func milliseconds(d time.Duration) string { return fmt.Sprintf("%.1f ms", d.Seco
 
 // indexTables are those that the library fills.
 var indexTables = []string{
-	catalog.CatalogTable, catalog.RecentTable, searchindex.PostingsTable, searchindex.TermsTable,
+	catalog.CatalogTable, catalog.RecentTable, searchindex.PostingsTable, searchindex.TermsTable, searchindex.VariantsTable,
 }
 
 // withShelf fills the tables of an emulator of its own.

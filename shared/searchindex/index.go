@@ -4,7 +4,7 @@
 // what a hit is ranked and counted by. All lists have one order, so a search for several words
 // is a streaming merge: docs/patterns/index-table-search.md. Keys: docs/data-model.md.
 //
-// The vocabulary, table terms, has each term and by what else it is found. Its rows are
+// The vocabulary, tables terms and variants, has by what else a term is found. Its rows are
 // written when the term gets its first video and removed with its last.
 //
 // Next: webrole/internal/httpapi, the API of the search.
@@ -31,10 +31,11 @@ import (
 const (
 	TermsTable    = "terms"
 	PostingsTable = "postings"
+	VariantsTable = "variants"
 )
 
 // Tables are all of them.
-var Tables = []string{TermsTable, PostingsTable}
+var Tables = []string{TermsTable, PostingsTable, VariantsTable}
 
 const (
 	referenceRow = "TERMS"
@@ -49,6 +50,7 @@ type Index struct {
 
 	terms    *tablestore.Table
 	postings *tablestore.Table
+	variants *tablestore.Table
 	scanTime time.Duration // see the constant
 }
 
@@ -57,6 +59,7 @@ func New(a *azstore.Account) *Index {
 	x := &Index{
 		terms:    tablestore.New(a, TermsTable),
 		postings: tablestore.New(a, PostingsTable),
+		variants: tablestore.New(a, VariantsTable),
 		Keeper:   indexrows.New(a, PostingsTable, referenceRow, rowsOf, PostingsTable),
 		scanTime: scanTime,
 	}

@@ -56,7 +56,7 @@ type rowKey struct{ table, pk, rk string }
 func (w *world) dump(t testing.TB) map[rowKey]any {
 	t.Helper()
 	rows := map[rowKey]any{}
-	for name, table := range map[string]*tablestore.Table{TermsTable: w.terms, PostingsTable: w.postings} {
+	for name, table := range map[string]*tablestore.Table{TermsTable: w.terms, PostingsTable: w.postings, VariantsTable: w.variants} {
 		for row, err := range table.Query(t.Context(), tablestore.Query{}) {
 			if err != nil {
 				t.Fatal(err)
@@ -88,8 +88,10 @@ func (w *world) model(t testing.TB) map[rowKey]any {
 			rows[rowKey{r.Table, e.PartitionKey, e.RowKey}] = content(r.Table, e)
 			rows[rowKey{r.Table, videoKey(v.ID), referenceRow}] = document{}
 			if term, ok := termOf(e.PartitionKey); ok {
-				for _, row := range rowsAbout(term) {
-					rows[rowKey{TermsTable, row.PartitionKey, row.RowKey}] = term
+				pk, rk := termKeys(term)
+				rows[rowKey{TermsTable, pk, rk}] = term
+				for _, variant := range variantsOf(term) {
+					rows[rowKey{VariantsTable, variant.PartitionKey, variant.RowKey}] = term
 				}
 			}
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
 
-// The kinds of variant: first character of their RowKeys. No term begins so.
+// The kinds of variant: first character of their RowKeys.
 const (
 	stemVariant = "="
 	typoVariant = "~"
@@ -29,29 +29,26 @@ const (
 	countedUpTo = 50
 )
 
-// rowsAbout lists the rows of a term in table terms: its own, and its variants. They depend
-// on the term only, so they can be removed without a back-reference.
-func rowsAbout(term string) (rows []tablestore.Entity) {
-	add := func(pk, rk string) {
-		rows = append(rows, tablestore.Entity{PartitionKey: pk, RowKey: rk, Props: map[string]any{"Term": term}})
+// variantsOf lists the rows of a term in table variants. They depend on the term
+// only, so they can be removed without a back-reference.
+func variantsOf(term string) []tablestore.Entity {
+	var rows []tablestore.Entity
+	add := func(kind, text string) {
+		pk, rk := variantKeys(kind, text)
+		rows = append(rows, tablestore.Entity{PartitionKey: pk, RowKey: rk + tablestore.EscapeKey(term), Props: map[string]any{"Term": term}})
 	}
-	pk, own := termKeys(term)
-	add(pk, own)
 	for _, stem := range distinct(stemsOf(term)) {
-		pk, rk := variantKeys(stemVariant, stem)
-		add(pk, rk+own)
+		add(stemVariant, stem)
 	}
 	for _, rest := range rests(term) {
-		pk, rk := variantKeys(typoVariant, rest)
-		add(pk, rk+own)
+		add(typoVariant, rest)
 	}
 	return rows
 }
 
 // variantKeys are the PartitionKey of a variant and the beginning of its RowKey.
 func variantKeys(kind, text string) (pk, rkPrefix string) {
-	pk, rk := termKeys(text)
-	return pk, kind + rk + tablestore.Separator
+	return tablestore.EscapeKey(cut(text, 2)), kind + tablestore.EscapeKey(text) + tablestore.Separator
 }
 
 // rests returns a word and each text that is left of it without one letter. If two
@@ -83,7 +80,7 @@ func (x *Index) findVariants(ctx context.Context, kind string, texts []string) (
 	for i, text := range texts {
 		group.Go(func() error {
 			pk, rk := variantKeys(kind, text)
-			_, err := x.terms.First(ctx, tablestore.Query{
+			_, err := x.variants.First(ctx, tablestore.Query{
 				PartitionKey: pk, RowFrom: rk, RowTo: tablestore.PrefixEnd(rk), Class: tablestore.RowRange,
 				Read: tablestore.Into(&found[i], func(row tablestore.Entity) (string, error) { return row.String("Term"), nil }),
 			}, maxVariants)

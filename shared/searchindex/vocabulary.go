@@ -63,16 +63,22 @@ func (x *Index) keepTerm(ctx context.Context, term string, unsure bool) error {
 	return indexrows.ErrContended
 }
 
-func (x *Index) writeTerm(ctx context.Context, term string, used bool) error {
-	kind := tablestore.OpDelete
+func (x *Index) writeTerm(ctx context.Context, term string, used bool) (err error) {
+	kind := tablestore.OpUpsert
+	pk, rk := termKeys(term)
 	if used {
-		kind = tablestore.OpUpsert
+		_, err = x.terms.Upsert(ctx, tablestore.Entity{PartitionKey: pk, RowKey: rk, Props: map[string]any{"Term": term}})
+	} else {
+		kind, err = tablestore.OpDelete, x.terms.Delete(ctx, pk, rk, tablestore.AnyETag)
+	}
+	if err != nil {
+		return err
 	}
 	var ops []tablestore.Op
-	for _, row := range rowsAbout(term) {
+	for _, row := range variantsOf(term) {
 		ops = append(ops, tablestore.Op{Kind: kind, Entity: row})
 	}
-	return x.terms.SubmitAll(ctx, ops)
+	return x.variants.SubmitAll(ctx, ops)
 }
 
 func termKeys(term string) (pk, rk string) {
@@ -89,12 +95,11 @@ type entry struct {
 // character.
 func (x *Index) expand(ctx context.Context, prefix string, limit int) (entries []entry, all bool, err error) {
 	pk, rk := termKeys(prefix)
-	query := tablestore.Query{
-		PartitionKey: pk, RowFrom: rk, RowTo: tablestore.PrefixEnd(rk), Class: tablestore.RowRange,
-		Read: tablestore.Into(&entries, readTerm),
-	}
+	query := tablestore.Query{Class: tablestore.RowRange, Read: tablestore.Into(&entries, readTerm)}
 	if cut(prefix, 1) == prefix {
-		query.PartitionKey, query.PartitionFrom, query.PartitionTo, query.Class = "", pk, tablestore.PrefixEnd(pk), tablestore.PartitionRange
+		query.PartitionFrom, query.PartitionTo, query.Class = pk, tablestore.PrefixEnd(pk), tablestore.PartitionRange
+	} else {
+		query.PartitionKey, query.RowFrom, query.RowTo = pk, rk, tablestore.PrefixEnd(rk)
 	}
 	_, err = x.terms.First(ctx, query, limit+1)
 	return entries[:min(limit, len(entries))], len(entries) <= limit, err
