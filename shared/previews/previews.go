@@ -11,6 +11,7 @@ import (
 	"math"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
@@ -34,10 +35,8 @@ type Preview struct {
 const rowKind = "PREVIEW"
 
 func keyOf(run engine.Key) string {
-	return fmt.Sprintf("%s%s:%05d", prefixOf(run.Generation), run.Step, run.Index)
+	return fmt.Sprintf("%s:%05d:%s:%05d", rowKind, run.Generation, run.Step, run.Index)
 }
-
-func prefixOf(generation int) string { return fmt.Sprintf("%s:%05d:", rowKind, generation) }
 
 // Store keeps previews. Safe for concurrent use.
 type Store struct{ videos *videostore.Store }
@@ -46,7 +45,7 @@ type Store struct{ videos *videostore.Store }
 // the store is used.
 func Open(videos *videostore.Store) Store {
 	videos.RowKinds[rowKind] = func(row tablestore.Entity) error {
-		_, err := read(row)
+		_, _, err := read(row)
 		return err
 	}
 	videos.Preview = func(v videostore.View, p playlist.Presentation) (playlist.Presentation, map[int]bool, error) {
@@ -80,7 +79,6 @@ func (s Store) Begin(ctx context.Context, key engine.Key) (rec videostore.Record
 // Add writes what can be watched of a chunk, in the place of an earlier preview.
 // Safe to repeat.
 func (s Store) Add(ctx context.Context, key engine.Key, preview Preview) error {
-	preview.Chunk = key.Index
 	return s.videos.AddRow(ctx, key.ID, keyOf(key), struct{ Doc Preview }{preview})
 }
 
@@ -88,21 +86,26 @@ func (s Store) Add(ctx context.Context, key engine.Key, preview Preview) error {
 func Of(v videostore.View, generation int) (map[int]Preview, error) {
 	previews := map[int]Preview{}
 	for _, row := range v.Rows[rowKind] {
-		if !strings.HasPrefix(row.RowKey, prefixOf(generation)) {
-			continue
-		}
-		preview, err := read(row)
+		of, preview, err := read(row)
 		if err != nil {
 			return nil, err
 		}
-		previews[preview.Chunk] = preview
+		if of == generation {
+			previews[preview.Chunk] = preview
+		}
 	}
 	return previews, nil
 }
 
-func read(row tablestore.Entity) (preview Preview, err error) {
-	err = row.JSON("Doc", &preview)
-	return preview, err
+// read reads a row, and the generation in its key.
+func read(row tablestore.Entity) (generation int, preview Preview, err error) {
+	_, rest, _ := strings.Cut(row.RowKey, ":")
+	text, _, _ := strings.Cut(rest, ":")
+	generation, err = strconv.Atoi(text)
+	if err == nil {
+		err = row.JSON("Doc", &preview)
+	}
+	return generation, preview, err
 }
 
 // Blobs returns how the names of blobs begin of the previews that are still of use to

@@ -13,7 +13,7 @@ import (
 
 // Preview is what a viewer can watch of a chunk before it is made, on the local disk.
 type Preview struct {
-	Output   previews.Preview // complete but for its chunk and the names of blobs
+	Output   previews.Preview // complete but for the names of blobs
 	Pictures string           // file; empty when the chunk turned out to hold no frames
 	Sound    string           // file; empty when there is no sound
 }
@@ -33,7 +33,7 @@ func EncodePreview(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, pl
 	if index+1 < len(plan.Chunks) && !plan.Last(index+1) { // the last may be shorter than it is planned
 		small.Chunks[index].To = min(small.Chunks[index].To+previewOverrun*plan.SegmentFrames, small.Chunks[index+1].To)
 	}
-	var made Preview
+	made := Preview{Output: previews.Preview{Chunk: index}}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		encoded, err := encodeChunk(ctx, tool, ffmpeg.ChunkJob{Source: src, Plan: small, Index: index, Dir: dir, Preview: true})

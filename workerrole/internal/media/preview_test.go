@@ -36,7 +36,7 @@ func TestPreviewIsTheChunk(t *testing.T) {
 		t.Fatal(err)
 	}
 	pictures := made.Output.Pictures
-	if want := plan.Chunks[index+1].From - plan.Chunks[index].From; len(pictures.Renditions) != 1 || pictures.Frames <= want {
+	if want := plan.Chunks[index+1].From - plan.Chunks[index].From; made.Output.Chunk != index || len(pictures.Renditions) != 1 || pictures.Frames <= want {
 		t.Fatalf("%+v, want one rendition with more than %d frames", made.Output, want)
 	}
 	committed := e.chunks[index].Output.Renditions[len(plan.Renditions)-1]
