@@ -455,11 +455,7 @@ func TestLinksAnswer(t *testing.T) {
 	}
 	f.chunk(0, 2)
 	f.audio()
-	view, err := f.videos.View(t.Context(), f.id)
-	if err == nil {
-		_, err = f.videos.MarkPlayable(t.Context(), view)
-	}
-	if err != nil {
+	if err := f.videos.FanIn(t.Context(), f.id); err != nil {
 		t.Fatal(err)
 	}
 	links("self", "steps", "watch", "master")

@@ -53,7 +53,7 @@ func TestSeekShowsAPreview(t *testing.T) {
 		t.Errorf("there is no preview: %v, %v", there, err)
 	}
 	hurried := f.queue(workflow.EncodeHigh).Length
-	behind := engine.OutboxMessage{Queue: workflow.Declaration.QueueAt(workflow.Declaration.StepOf(key), 1, rec.Subject.Meta), Key: key}
+	behind := engine.OutboxMessage{Queue: workflow.Declaration.InLane(workflow.Declaration.StepOf(key).Queues[1], rec.Subject.Meta), Key: key}
 	if err := f.videos.Resend(t.Context(), rec, []engine.OutboxMessage{behind}); err != nil {
 		t.Fatal(err)
 	}

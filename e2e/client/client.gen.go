@@ -773,7 +773,7 @@ type ClipList struct {
 type Cost struct {
 	AttemptsCounted int `json:"attemptsCounted"`
 
-	// AttemptsNotCounted Ended attempts whose counts were lost with their worker.
+	// AttemptsNotCounted Ended attempts whose counts were lost with their worker, or are no longer kept.
 	AttemptsNotCounted int `json:"attemptsNotCounted"`
 
 	// AttemptsRunning They are counted when they end.
@@ -2810,7 +2810,7 @@ type ClientInterface interface {
 	// What workers counted while they worked on the steps of the newest generation,
 	// up to the write that ended each attempt and the messages that it promised: also
 	// a receive for each delivery, and every renewal of its lease; and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
-	// attempts that were lost with their worker (`attemptsNotCounted`) or still run;
+	// attempts that were lost with their worker or are no longer kept (`attemptsNotCounted`) or still run;
 	// polls of empty queues, deletes of messages and what else follows a commit; index and purge; clips and
 	// captions; uploads, playing, and storing. For callers who may change the video.
 	//
@@ -4177,7 +4177,7 @@ func (c *Client) PutContentWithBody(ctx context.Context, id ID, params *PutConte
 // What workers counted while they worked on the steps of the newest generation,
 // up to the write that ended each attempt and the messages that it promised: also
 // a receive for each delivery, and every renewal of its lease; and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
-// attempts that were lost with their worker (`attemptsNotCounted`) or still run;
+// attempts that were lost with their worker or are no longer kept (`attemptsNotCounted`) or still run;
 // polls of empty queues, deletes of messages and what else follows a commit; index and purge; clips and
 // captions; uploads, playing, and storing. For callers who may change the video.
 //
@@ -8019,7 +8019,7 @@ type ClientWithResponsesInterface interface {
 	// What workers counted while they worked on the steps of the newest generation,
 	// up to the write that ended each attempt and the messages that it promised: also
 	// a receive for each delivery, and every renewal of its lease; and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
-	// attempts that were lost with their worker (`attemptsNotCounted`) or still run;
+	// attempts that were lost with their worker or are no longer kept (`attemptsNotCounted`) or still run;
 	// polls of empty queues, deletes of messages and what else follows a commit; index and purge; clips and
 	// captions; uploads, playing, and storing. For callers who may change the video.
 	//
@@ -12087,7 +12087,7 @@ func (c *ClientWithResponses) PutContentWithBodyWithResponse(ctx context.Context
 // What workers counted while they worked on the steps of the newest generation,
 // up to the write that ended each attempt and the messages that it promised: also
 // a receive for each delivery, and every renewal of its lease; and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
-// attempts that were lost with their worker (`attemptsNotCounted`) or still run;
+// attempts that were lost with their worker or are no longer kept (`attemptsNotCounted`) or still run;
 // polls of empty queues, deletes of messages and what else follows a commit; index and purge; clips and
 // captions; uploads, playing, and storing. For callers who may change the video.
 //

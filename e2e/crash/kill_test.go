@@ -40,7 +40,7 @@ const stepsOfALane = 3
 // ended, for each lane: with -thorough all of them, else one of each step, so that each
 // step and each place has its turn.
 func boundaries(of ...string) (lanes [][]string) {
-	steps := slices.DeleteFunc(slices.Clone(workflow.Declaration.Steps), func(s engine.Step) bool { return !s.Shown() })
+	steps := slices.DeleteFunc(slices.Clone(workflow.Declaration.Steps), func(s engine.Step) bool { return !s.HasRows() || s.Stage == engine.OnRequest })
 	for i, step := range steps {
 		if i%stepsOfALane == 0 || *thorough {
 			lanes = append(lanes, nil)

@@ -94,7 +94,7 @@ func frozenPoints(besides []string) (points []string) {
 	for _, step := range workflow.Declaration.Steps {
 		for _, place := range places {
 			some := place == "claimed" && (step.Stage == engine.Gate || step.Stage == engine.AfterReady)
-			if point := step.Name + "/" + place; step.Shown() && (some || *thorough) && !slices.Contains(besides, point) {
+			if point := step.Name + "/" + place; step.HasRows() && step.Stage != engine.OnRequest && (some || *thorough) && !slices.Contains(besides, point) {
 				points = append(points, point)
 			}
 		}

@@ -35,9 +35,8 @@ type Footage struct {
 	Frames     int64
 }
 
-// FootageOf reads what clips are cut from: three point reads (T5), or two when the plan is
-// in memory. engine.ErrNotFound, also for a deleted video. engine.ErrState while no generation is
-// finished.
+// FootageOf reads what clips are cut from: three point reads (T5). engine.ErrNotFound, also for
+// a deleted video. engine.ErrState while no generation is finished.
 func FootageOf(ctx context.Context, s *videostore.Store, id engine.ID) (f Footage, _ error) {
 	rec, err := s.Get(ctx, id)
 	switch {

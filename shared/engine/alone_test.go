@@ -344,7 +344,7 @@ func TestPlanOfAReleaseThatDeclaredTheStepElsewhere(t *testing.T) {
 				t.Fatal(err)
 			}
 			k := key(id, stepMoved, 0)
-			if asked, _ := view.RequestMissing(k); !asked {
+			if _, asked := view.Asked()[k]; !asked {
 				t.Error("the timeline says that the step was not asked for")
 			}
 			if err := end(t, s, k); err != nil {

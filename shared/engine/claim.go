@@ -42,7 +42,7 @@ type Claim[V, P any] struct {
 // ErrGone, ErrDuplicate, ErrSuperseded.
 //
 // The subject may be cancelled or purged between the read of META and the write. So look again
-// when the work has begun (Claim.Active); a row that a purged subject got so is left to Sweep.
+// when the work has begun (Claim.Active); a row that a purged subject got so is left to upkeep.
 func (s *Store[V, P]) Claim(ctx context.Context, key Key, messageID, worker string, asked time.Time) (*Claim[V, P], error) {
 	c, err := s.unclaimed(ctx, key)
 	if err != nil {
@@ -51,11 +51,6 @@ func (s *Store[V, P]) Claim(ctx context.Context, key Key, messageID, worker stri
 	run, before, now := &c.Run, c.Run, Now()
 	if run.State == RunRunning && run.OwnerMessageID != "" && run.OwnerMessageID != messageID {
 		return nil, ErrDuplicate
-	}
-	if s.StepOf(key).Stage != First && key.Generation > 0 {
-		if c.Plan, err = s.Plan(ctx, key.ID, key.Generation); err != nil {
-			return nil, err
-		}
 	}
 	switch {
 	case run.State == RunRunning: // the attempt before was lost, which is noticed now
@@ -83,35 +78,38 @@ func (s *Store[V, P]) Claim(ctx context.Context, key Key, messageID, worker stri
 	return c, nil
 }
 
-// unclaimed reads a run and its subject. ErrDone, with the claim; ErrGone when the step is not
-// wanted.
+// unclaimed reads a run, its subject and its plan. ErrDone, with the claim; ErrGone when the step
+// is not wanted.
 func (s *Store[V, P]) unclaimed(ctx context.Context, key Key) (*Claim[V, P], error) {
-	rec, err := s.Get(ctx, key.ID)
-	if errors.Is(err, ErrNotFound) {
-		return nil, ErrGone
-	}
+	rec, err := read(ctx, s.subjects, key.ID, metaKey, ErrGone, readMeta[V])
 	if err != nil {
 		return nil, err
 	}
 	c := &Claim[V, P]{Record: rec, store: s}
 	c.Run, err = s.ReadRun(ctx, key)
+	step, done := s.StepOf(key), c.Run.State == RunDone
 	asked := err == nil || !key.OnRequest() // a request writes the row
 	switch {
 	case err != nil && !errors.Is(err, ErrNoRun):
 		return nil, err
-	case c.Run.State == RunDone:
-		return c, ErrDone
-	case !asked || !s.StepOf(key).Wanted(rec.Meta(), key.Generation):
+	case !done && (!asked || !step.Wanted(rec.Meta(), key.Generation)):
 		return nil, ErrGone
+	case step.Stage != First && key.Generation > 0:
+		if c.Plan, err = s.Plan(ctx, key.ID, key.Generation); err != nil {
+			return nil, err
+		}
+	}
+	if done {
+		return c, ErrDone
 	}
 	return c, nil
 }
 
 // Active reads META, or returns ErrGone when the subject no longer wants this step.
 func (c *Claim[V, P]) Active(ctx context.Context) (Record[V], error) {
-	rec, err := c.store.Get(ctx, c.Run.Key.ID)
-	if errors.Is(err, ErrNotFound) || err == nil && !c.store.StepOf(c.Run.Key).Wanted(rec.Meta(), c.Run.Key.Generation) {
-		return Record[V]{}, ErrGone
+	rec, err := read(ctx, c.store.subjects, c.Run.Key.ID, metaKey, ErrGone, readMeta[V])
+	if err == nil && !c.store.StepOf(c.Run.Key).Wanted(rec.Meta(), c.Run.Key.Generation) {
+		err = ErrGone
 	}
 	return rec, err
 }

@@ -23,8 +23,6 @@ type Commit[V, P any] struct {
 	Facts any
 }
 
-func (c Commit[V, P]) hasResults() bool { return len(c.Files) > 0 || c.Facts != nil }
-
 // results returns what the commit adds to META, or what forbids that.
 func (c Commit[V, P]) results(key Key, step Step) (made Made, err error) {
 	made = Made{Step: key.Step, Generation: key.Generation, Files: c.Files}
@@ -43,32 +41,40 @@ func (c Commit[V, P]) results(key Key, step Step) (made Made, err error) {
 	return made, nil
 }
 
-// edited is META as the end of a run leaves it: planned by the first step, ready by the last.
-func (c *Claim[V, P]) edited(run Run, commit Commit[V, P]) (V, error) {
-	after, step := c.Subject, c.store.StepOf(run.Key)
-	m := metaOf(&after)
-	if commit.Plan != nil {
-		m.Items = max(1, c.store.windowItems(planOf(*commit.Plan)))
-		if m.State == Uploaded { // else the upload is still going on
-			m.State = Processing
+// editOf is all that the commit of a run changes in META, or nil: the first step has planned
+// the subject, and the last one made it ready.
+func (c *Claim[V, P]) editOf(commit Commit[V, P]) (edit func(*V), err error) {
+	key, step := c.Run.Key, c.store.StepOf(c.Run.Key)
+	var made Made
+	leaves := len(commit.Files) > 0 || commit.Facts != nil
+	if leaves {
+		made, err = commit.results(key, step)
+	}
+	if !leaves && commit.Plan == nil && step.Stage != Last {
+		return commit.Edit, nil
+	}
+	return func(v *V) {
+		m := metaOf(v)
+		if commit.Plan != nil {
+			m.Items = max(1, c.store.windowItems(planOf(*commit.Plan)))
+			if m.State == Uploaded { // else the upload is still going on
+				m.State = Processing
+			}
 		}
-	}
-	if step.Stage == Last && run.State == RunDone {
-		m.State, m.Playable, m.Error = Ready, true, nil
-		m.Serving, m.ReadyAt = run.Key.Generation, Now()
-	}
-	if commit.Edit != nil {
-		commit.Edit(&after)
-	}
-	if commit.hasResults() {
-		made, err := commit.results(run.Key, step)
-		if err != nil {
-			return after, err
+		if step.Stage == Last {
+			m.State, m.Playable, m.Error = Ready, true, nil
+			m.Serving, m.ReadyAt = key.Generation, Now()
 		}
-		m.SetMade(made)
-	}
-	m.UpdatedAt = Now()
-	return after, nil
+		if commit.Edit != nil {
+			commit.Edit(v)
+		}
+		if leaves {
+			m.Made = append(slices.DeleteFunc(slices.Clone(m.Made), func(old Made) bool {
+				needed := old.Generation == m.Serving || old.Generation == m.Generation
+				return !needed || old.Step == made.Step && old.Generation == made.Generation
+			}), made)
+		}
+	}, err
 }
 
 // Commit ends the step in one entity-group transaction: step row (If-Match: the fence),
@@ -87,6 +93,9 @@ func (c *Claim[V, P]) Commit(ctx context.Context, commit Commit[V, P]) error {
 		if p.Promises == nil { // else it says what it promises
 			p.Promises = c.store.Promises(*commit.Plan)
 		}
+	}
+	if commit.Edit, err = c.editOf(commit); err != nil {
+		return err
 	}
 	done := c.Run
 	done.State, done.Output, done.FinishedAt, done.Error = RunDone, output, Now(), nil
@@ -107,7 +116,7 @@ func (s *Store[V, P]) FailStep(ctx context.Context, key Key, failure *Failure) e
 	c, err := s.unclaimed(ctx, key)
 	if err == nil {
 		run := c.Run
-		run.exhausted()
+		run.abandoned(Now())
 		err = c.end(ctx, run.failed(failure), "", nil, failing[V, P](s.StepOf(key), failure, false))
 	}
 	switch {
@@ -166,14 +175,12 @@ func (c *Claim[V, P]) usage(messages, rows int) *Usage {
 // the transaction also when it stays as it is and the step gets its first row, so that no row
 // is added to a subject that is being purged.
 func (c *Claim[V, P]) end(ctx context.Context, run Run, outcome Outcome, cause error, commit Commit[V, P]) error {
-	last := c.store.StepOf(run.Key).Stage == Last
-	changes := commit.Edit != nil || commit.Plan != nil || commit.hasResults() || last
 	for again := true; again; {
 		more, next, err := c.fanOut(ctx, run, commit)
 		if err != nil {
 			return err
 		}
-		if changes {
+		if commit.Edit != nil {
 			next = append(next, c.store.FollowMessage())
 		}
 		c.outbox = outboxRows(ctx, run.Key.ID, next)
@@ -182,10 +189,9 @@ func (c *Claim[V, P]) end(ctx context.Context, run Run, outcome Outcome, cause e
 			ended.ended(outcome, run.FinishedAt, cause, c.usage(len(next), len(c.outbox)))
 		}
 		ops := []tablestore.Op{tablestore.Over(ended.row(), c.Run.etag)}
-		if changes {
-			if after, err = c.edited(run, commit); err != nil {
-				return err
-			}
+		if commit.Edit != nil {
+			commit.Edit(&after)
+			metaOf(&after).UpdatedAt = Now()
 			ops = append(ops, tablestore.Over(metaRow(after), c.ETag))
 		} else if c.Run.etag == "" {
 			ops = append(ops, c.unchangedMeta())
@@ -202,29 +208,22 @@ func (c *Claim[V, P]) end(ctx context.Context, run Run, outcome Outcome, cause e
 	return nil
 }
 
-// planned is what the commit of a plan writes and promises.
-func (c *Claim[V, P]) planned(plan P) ([]tablestore.Op, []OutboxMessage) {
-	m, s := c.Meta(), c.store
-	r := s.promisesAfter(m, plan, noPromises)
-	return []tablestore.Op{
-		{Kind: tablestore.OpUpsert, Entity: planRow(m.ID, plan)},
-		{Kind: tablestore.OpUpsert, Entity: r.row(m.ID, planOf(plan).Generation)},
-	}, s.promisedSince(m, plan, noPromises, r)
-}
-
 // fanOut returns what the end of a step promises, and what it writes to do so.
 func (c *Claim[V, P]) fanOut(ctx context.Context, ended Run, commit Commit[V, P]) ([]tablestore.Op, []OutboxMessage, error) {
-	step := c.store.StepOf(ended.Key)
+	m, s := c.Meta(), c.store
+	step := s.StepOf(ended.Key)
 	switch {
 	case ended.State != RunDone:
 		return nil, nil, nil
 	case commit.Plan != nil:
-		ops, next := c.planned(*commit.Plan)
-		return ops, next, nil
+		plan := *commit.Plan
+		r := s.promisesAfter(m, plan, noPromises, true)
+		write := tablestore.Op{Kind: tablestore.OpUpsert, Entity: planRow(m.ID, plan)}
+		return []tablestore.Op{write, r.op(m.ID, ended.Key.Generation)}, s.promisedSince(m, plan, noPromises, r), nil
 	case step.Leads:
 		return c.advance(ctx)
 	case step.Stage == Last:
-		return nil, c.store.promisedIn(c.Meta(), planOf(c.Plan), AfterReady), nil
+		return nil, s.promisedIn(m, planOf(c.Plan), AfterReady), nil
 	}
 	return nil, nil, nil
 }
@@ -234,7 +233,7 @@ func (c *Claim[V, P]) fanOut(ctx context.Context, ended Run, commit Commit[V, P]
 func (c *Claim[V, P]) advance(ctx context.Context) ([]tablestore.Op, []OutboxMessage, error) {
 	m, s := c.Meta(), c.store
 	all := s.windowItems(planOf(c.Plan))
-	before, err := s.cursor(ctx, m.ID, planOf(c.Plan).Generation)
+	before, err := s.cursor(ctx, m.ID, c.Run.Key.Generation)
 	if err != nil || before.Partial || before.Items >= all {
 		return nil, nil, err
 	}
@@ -247,7 +246,7 @@ func (c *Claim[V, P]) advance(ctx context.Context) ([]tablestore.Op, []OutboxMes
 		r.Items++
 		next = s.promisedSince(m, c.Plan, before, r)
 	}
-	return []tablestore.Op{r.replace(m.ID, planOf(c.Plan).Generation)}, next, nil
+	return []tablestore.Op{r.op(m.ID, c.Run.Key.Generation)}, next, nil
 }
 
 // conflict finds out why a transaction was refused, if it was: it had succeeded and its reply
@@ -256,57 +255,32 @@ func (c *Claim[V, P]) conflict(ctx context.Context, run Run, cause error) (again
 	if !tablestore.Overtaken(cause) {
 		return false, cause
 	}
-	now, err := c.store.ReadRun(ctx, run.Key)
+	now, err := c.store.unclaimed(ctx, run.Key)
 	switch {
-	case errors.Is(err, ErrNoRun) && c.Run.etag == "":
-	case errors.Is(err, ErrNoRun):
-		return false, ErrGone
-	case err != nil:
+	case err != nil && !errors.Is(err, ErrDone):
 		return false, err
-	case now.Attempt != c.Run.Attempt:
-		return false, ErrSuperseded
-	case now.State == run.State:
+	case now.Run.Attempt == c.Run.Attempt && now.Run.State == run.State:
 		return false, nil // the first request had succeeded
+	case now.Run.Attempt != c.Run.Attempt, err != nil:
+		return false, ErrSuperseded
 	}
-	c.Run.etag = now.etag
-	rec, err := c.Active(ctx)
-	if err == nil {
-		c.Record = rec
-	}
-	return err == nil, err
+	c.Run.etag, c.Record = now.Run.etag, now.Record
+	return true, nil
 }
 
-// Follow does what comes after the end of a gate or a part, when its messages are sent: parts
-// may be due now, or the subject playable, or complete. Safe to repeat.
+// Follow does what comes after the end of a step, when its messages are sent: see FanIn. Safe to
+// repeat.
 func (c *Claim[V, P]) Follow(ctx context.Context) error {
 	key, s := c.Run.Key, c.store
-	step := s.StepOf(key)
-	if step.Stage != Gate && step.Stage != Part && step.Stage != AfterReady {
+	stage := s.StepOf(key).Stage
+	if stage == Last || stage == OnRequest || !c.Meta().Working() { // a plan may have promised as a part what is AfterReady today
 		return nil
 	}
-	doc, err := s.Plan(ctx, key.ID, key.Generation)
-	if err != nil {
-		return err
-	}
-	plan := planOf(doc)
-	stage := step.in(plan).Stage
-	if stage == AfterReady {
-		return nil
-	}
-	if c.Meta().Playable && stage == Part { // while runs are to be promised, not every part has ended
-		if next, err := s.cursor(ctx, key.ID, key.Generation); err != nil || next.Items < s.windowItems(plan) {
+	if stage != First && c.Meta().Playable { // while runs are to be promised, not every part has ended
+		next, err := s.cursor(ctx, key.ID, key.Generation)
+		if err != nil || !next.Held && next.Items < s.windowItems(planOf(c.Plan)) {
 			return err
 		}
 	}
-	view, err := s.View(ctx, key.ID)
-	if errors.Is(err, ErrNotFound) || err == nil && view.Meta().Generation != key.Generation {
-		return nil
-	}
-	if err == nil {
-		view.Record, err = s.MarkPlayable(ctx, view)
-	}
-	if err == nil {
-		_, err = s.FanIn(ctx, view)
-	}
-	return err
+	return s.FanIn(ctx, key.ID)
 }

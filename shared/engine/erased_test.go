@@ -17,20 +17,9 @@ import (
 	"github.com/cutroom/cutroom/shared/engine/enginetest"
 )
 
-// erasedMeanwhile is meanwhile for a sum that is deleted and erased.
-func erasedMeanwhile(t *testing.T, begin func(*enginetest.Store, *outgoing) engine.ID) (late, s *enginetest.Store, id engine.ID, erased *atomic.Bool) {
-	t.Helper()
-	return meanwhile(t, begin, func(s *enginetest.Store, id engine.ID) error {
-		_, err1 := s.Delete(t.Context(), id, "")
-		_, err2 := s.Erase(t.Context(), id, true)
-		return errors.Join(err1, err2)
-	})
-}
-
-// meanwhile returns a store whose first write to table sums waits until something was
-// done to the sum that begin makes, another store for looking, and whether that has
-// happened.
-func meanwhile(t *testing.T, begin func(*enginetest.Store, *outgoing) engine.ID, do func(*enginetest.Store, engine.ID) error) (late, s *enginetest.Store, id engine.ID, done *atomic.Bool) {
+// erasedMeanwhile returns a store whose first write to table sums waits until the sum that begin
+// makes was deleted and erased, the account, and whether that has happened.
+func erasedMeanwhile(t *testing.T, begin func(*enginetest.Store, *outgoing) engine.ID) (late *enginetest.Store, a *azstore.Account, id engine.ID, erased *atomic.Bool) {
 	t.Helper()
 	prefix := azuritetest.Prefix()
 	var once sync.Once
@@ -45,28 +34,30 @@ func meanwhile(t *testing.T, begin func(*enginetest.Store, *outgoing) engine.ID,
 	account := func(transport policy.Transporter) *azstore.Account {
 		return azuritetest.AccountWith(t, func(c *azstore.Config) { c.Prefix, c.Transport = prefix, transport })
 	}
-	a := account(nil)
+	a = account(nil)
 	if err := a.Ensure(t.Context(), azstore.Names{Tables: enginetest.SumNames.Tables}); err != nil {
 		t.Fatal(err)
 	}
 	out := &outgoing{}
-	s = newStore(a, out)
+	s := newStore(a, out)
 	id = begin(s, out)
-	done = &atomic.Bool{}
+	erased = &atomic.Bool{}
 	happens = func() {
-		if err := do(s, id); err != nil {
+		_, err1 := s.Delete(t.Context(), id, "")
+		_, err2 := s.Erase(t.Context(), id, true)
+		if err := errors.Join(err1, err2); err != nil {
 			t.Error(err)
 		}
-		done.Store(true)
+		erased.Store(true)
 	}
-	return newStore(account(faults), out), s, id, done
+	return newStore(account(faults), out), a, id, erased
 }
 
 // The end of the last part promises nothing to a sum that is erased meanwhile.
 func TestFanInDuringADelete(t *testing.T) {
 	t.Parallel()
 	p := plan(1, false)
-	late, s, id, erased := erasedMeanwhile(t, func(s *enginetest.Store, _ *outgoing) engine.ID {
+	late, a, id, erased := erasedMeanwhile(t, func(s *enginetest.Store, _ *outgoing) engine.ID {
 		id := uploaded(t, s)
 		planned(t, s, id, p)
 		parts(t, s, id, p)
@@ -75,20 +66,20 @@ func TestFanInDuringADelete(t *testing.T) {
 	if won, err := fanIn(t, late, id); won || err != nil || !erased.Load() {
 		t.Errorf("FanIn = %t, %v; erased in between: %t", won, err, erased.Load())
 	}
-	if n, err := s.Sweep(t.Context(), id); err != nil || n != 0 {
-		t.Errorf("%d rows are left of the erased sum, %v", n, err)
+	if n := rows(t, a, declared.Table); n != 0 {
+		t.Errorf("%d rows are left of the erased sum", n)
 	}
 }
 
 // A step that fails while its sum is erased adds nothing to it.
 func TestStepFailsDuringADelete(t *testing.T) {
 	t.Parallel()
-	late, s, id, erased := erasedMeanwhile(t, func(s *enginetest.Store, _ *outgoing) engine.ID { return uploaded(t, s) })
+	late, a, id, erased := erasedMeanwhile(t, func(s *enginetest.Store, _ *outgoing) engine.ID { return uploaded(t, s) })
 	k := engine.Key{ID: id, Generation: 1, Step: enginetest.Split} // never claimed: it has no row
 	if err := late.FailStep(t.Context(), k, &engine.Failure{Code: engine.ProcessingFailed}); err != nil || !erased.Load() {
 		t.Errorf("FailStep = %v; erased in between: %t", err, erased.Load())
 	}
-	if n, err := s.Sweep(t.Context(), id); err != nil || n != 0 {
-		t.Errorf("%d rows are left of the erased sum, %v", n, err)
+	if n := rows(t, a, declared.Table); n != 0 {
+		t.Errorf("%d rows are left of the erased sum", n)
 	}
 }

@@ -34,15 +34,15 @@ func (s *Product[V, P]) promisedSince(m Meta, doc P, before, now fanOutCursor) [
 	plan := planOf(doc)
 	all := append(s.promisedIn(m, plan, Gate), s.promisedIn(m, plan, Part)...)
 	return slices.DeleteFunc(all, func(o OutboxMessage) bool {
-		waits := m.State == AwaitingUpload && o.step.Stage == Gate && !o.step.Early
-		return waits || s.isPromised(before, doc, o.step, o.Index) || !s.isPromised(now, doc, o.step, o.Index)
+		waits := m.State == AwaitingUpload && o.Declared.Stage == Gate && !o.Declared.Early
+		return waits || s.isPromised(before, doc, o.Declared, o.Index) || !s.isPromised(now, doc, o.Declared, o.Index)
 	})
 }
 
 // messageFor asks for one step of a plan.
 func (d Declaration) messageFor(m Meta, plan Plan, step Step, index int) OutboxMessage {
 	key := Key{ID: m.ID, Generation: plan.Generation, Step: step.Name, Index: index}
-	return OutboxMessage{Queue: d.QueueOf(step, m, plan, index), Key: key, Version: m.ItemVersion, step: step}
+	return OutboxMessage{Queue: d.QueueOf(step, m, plan, index), Key: key, Version: m.ItemVersion, Declared: step}
 }
 
 // FirstMessage asks for the step that plans a generation.
@@ -50,43 +50,38 @@ func (d Declaration) FirstMessage(m Meta) OutboxMessage {
 	return d.messageFor(m, Plan{Generation: m.Generation}, d.Only(First), 0)
 }
 
-// RequestMissing reports whether a run without a row was asked for, and since when; zero when
-// only the message knows that.
-func (v View[V, P]) RequestMissing(key Key) (asked bool, since time.Time) {
-	m, doc := v.Meta(), v.Plans[key.Generation]
-	plan, after := planOf(doc), First
-	step := v.product.StepOf(key).in(plan)
-	switch step.Stage {
-	case First:
+// Asked has the runs of the newest generation that were asked for, but for the last one, with
+// since when: zero when only the message knows that, or the run's row.
+func (v View[V, P]) Asked() map[Key]time.Time {
+	m := v.Meta()
+	doc, plan, cursor := v.newest()
+	asked := map[Key]time.Time{}
+	first := v.product.FirstMessage(m).Key
+	if m.State.Active() && !m.UploadedAt.IsZero() {
+		asked[first] = time.Time{}
 		if m.Generation == 1 {
-			since = m.UploadedAt
-		}
-		return m.State.Active() && !m.UploadedAt.IsZero(), since
-	case AfterReady:
-		after = Last
-	case Gate, Part:
-		if m.State == AwaitingUpload && step.Stage == Gate && !step.Early {
-			return false, since
-		}
-		if !v.product.isPromised(v.cursor[key.Generation], doc, step, key.Index) {
-			return false, since
-		}
-		if v.product.Windowed(step) && key.Index >= Window {
-			return true, since
+			asked[first] = m.UploadedAt
 		}
 	}
-	before, _ := v.Find(key.Generation, v.product.Only(after).Name, 0)
-	if before.State != RunDone {
-		return after == First, since
-	}
-	since = before.FinishedAt
+	planned, _ := v.RunOf(first)
+	since := planned.FinishedAt
 	for _, gate := range v.product.promisedIn(m, plan, Gate) {
-		waited := step.Stage == Part || step.Stage == Gate && gate.step.Round < step.Round
-		if passed, _ := v.RunOf(gate.Key); waited && passed.FinishedAt.After(since) {
+		if passed, _ := v.RunOf(gate.Key); passed.FinishedAt.After(since) {
 			since = passed.FinishedAt
 		}
 	}
-	return true, since
+	for _, o := range v.product.promisedSince(m, doc, noPromises, cursor) {
+		asked[o.Key] = since
+		if v.product.Windowed(o.Declared) && o.Index >= Window {
+			asked[o.Key] = time.Time{}
+		}
+	}
+	if m.Serving == m.Generation {
+		for _, o := range v.product.promisedIn(m, plan, AfterReady) {
+			asked[o.Key] = m.ReadyAt
+		}
+	}
+	return asked
 }
 
 // newest is the plan of the newest generation, and how much of it is promised.
@@ -97,22 +92,19 @@ func (v View[V, P]) newest() (doc P, plan Plan, cursor fanOutCursor) {
 }
 
 // Missing returns the messages for all steps of the newest generation that were promised
-// and have not ended. A retry and the reconciler send them again. None while the upload goes
-// on: Uploaded promises all that is open then.
+// and have not ended. A retry and the reconciler send them again. None unless its state is
+// active: while the upload goes on nothing is sought, for Uploaded promises all that is open.
 func (v View[V, P]) Missing() []OutboxMessage {
 	m := v.Meta()
-	if m.State == AwaitingUpload {
+	if !m.State.Active() {
 		return nil
 	}
-	if first := v.product.FirstMessage(m); !v.Ended(first) {
+	first := v.product.FirstMessage(m)
+	if _, due := v.due(); due || !v.Ended(first) { // what is due was not promised: the first step, delivered again, does it
 		return []OutboxMessage{first}
 	}
-	doc, plan, r := v.newest()
-	missing := v.product.promisedSince(m, doc, noPromises, r)
-	if v.passed() { // what follows a gate was not done: its message, delivered again, does it
-		return missing[:1]
-	}
-	missing = slices.DeleteFunc(missing, v.Ended)
+	_, plan, r := v.newest()
+	missing := v.open(r)
 	last := v.product.messageFor(m, plan, v.product.Only(Last), 0)
 	if len(missing) == 0 && r.Items >= v.product.windowItems(plan) && !v.Ended(last) {
 		missing = append(missing, last)
@@ -147,19 +139,58 @@ func (v View[V, P]) OpenOptional() (open []OutboxMessage) {
 func (v View[V, P]) optional(generation int) []OutboxMessage {
 	m, plan := v.Meta(), planOf(v.Plans[generation])
 	all := append(v.product.promisedIn(m, plan, Part), v.product.promisedIn(m, plan, AfterReady)...)
-	return slices.DeleteFunc(all, func(o OutboxMessage) bool { return !o.step.IsOptional() })
+	return slices.DeleteFunc(all, func(o OutboxMessage) bool { return !o.Declared.IsOptional() })
 }
 
 // Ended reports whether nothing more is to be done of what a message asks for: it is committed,
 // or it failed alone. False when it has no row.
 func (v View[V, P]) Ended(o OutboxMessage) bool {
 	run, found := v.RunOf(o.Key)
-	return found && run.Ended(o.step)
+	return found && run.Ended(o.Declared)
 }
 
-// MarkPlayable sets Playable when something can be used, and returns the subject as it is
+// FanIn promises what is due: what waited for gates or for the rest of the upload, or, when
+// every part has ended, the last step. Of several callers at once one writes: row NEXT has an
+// ETag, and the row of the last step is inserted. What can be used by then makes the subject
+// playable. Safe to repeat.
+func (s *Store[V, P]) FanIn(ctx context.Context, id ID) error {
+	for {
+		view, err := s.View(ctx, id)
+		if err == nil {
+			view.Record, err = s.markPlayable(ctx, view)
+		}
+		if errors.Is(err, ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var row tablestore.Op
+		next, due := view.due()
+		missing := view.Missing()
+		switch {
+		case due:
+			row, missing = next.op(id, view.Meta().Generation), view.open(next)
+			// snippet: one-insert
+		case len(missing) == 1 && missing[0].Declared.Stage == Last:
+			row = tablestore.Over(Run{Key: missing[0].Key, State: RunQueued, QueuedAt: Now()}.row(), "")
+		default:
+			return nil
+		}
+		err = s.promise(ctx, view.Record, row, missing)
+		if errors.Is(err, tablestore.ErrExists) {
+			return nil // another commit was first, or this is a repetition
+		}
+		// end snippet
+		if !tablestore.Overtaken(err) {
+			return err
+		}
+	}
+}
+
+// markPlayable sets Playable when something can be used, and returns the subject as it is
 // then. It never clears it.
-func (s *Store[V, P]) MarkPlayable(ctx context.Context, view View[V, P]) (Record[V], error) {
+func (s *Store[V, P]) markPlayable(ctx context.Context, view View[V, P]) (Record[V], error) {
 	if s.Playable == nil || view.Meta().Playable {
 		return view.Record, nil
 	}
@@ -176,91 +207,30 @@ func (s *Store[V, P]) MarkPlayable(ctx context.Context, view View[V, P]) (Record
 	})
 }
 
-// passed reports whether all gates that are promised are done, and what waited for them, more
-// gates or the parts, is not promised yet.
-func (v View[V, P]) passed() bool {
-	_, plan, cursor := v.newest()
-	open := slices.DeleteFunc(v.product.promisedIn(v.Meta(), plan, Gate), func(o OutboxMessage) bool {
-		return o.step.Round > cursor.Round || v.Ended(o)
+// due is the cursor that follows the newest one, if what that waits for is there: all gates
+// that are promised have ended, or the upload is complete.
+func (v View[V, P]) due() (next fanOutCursor, due bool) {
+	m := v.Meta()
+	doc, plan, now := v.newest()
+	gates := slices.DeleteFunc(v.product.promisedIn(m, plan, Gate), func(o OutboxMessage) bool {
+		return o.Declared.Round > now.Round || v.Ended(o)
 	})
-	return cursor.Held && v.Meta().Working() && len(open) == 0
+	next = v.product.promisesAfter(m, doc, now, len(gates) == 0)
+	return next, next != now && m.Working() && now.etag != ""
 }
 
-// open promises what waited for gates. Of two callers, the ETag of the row NEXT
-// picks one.
-func (s *Store[V, P]) open(ctx context.Context, view View[V, P]) error {
-	m := view.Meta()
-	doc, plan, cursor := view.newest()
-	r := s.promisesAfter(m, doc, cursor)
-	out := outboxRows(ctx, m.ID, s.promisedSince(m, doc, cursor, r))
-	ops := []tablestore.Op{view.unchangedMeta(), r.replace(m.ID, plan.Generation)}
-	_, err := s.subjects.Submit(ctx, slices.Concat(ops, inserted(out)))
-	if err != nil {
-		return err
-	}
-	return s.sendRows(ctx, m.ID, out)
-}
-
-// FanIn promises what is due when every gate has ended, or the last step when every part has,
-// and returns whether this call promised the last step. It is called after the end of each.
-// Two callers may see at once that all have ended; the insert of the last step's row picks
-// one. Safe to repeat.
-func (s *Store[V, P]) FanIn(ctx context.Context, view View[V, P]) (bool, error) {
-	m := view.Meta()
-	if view.passed() {
-		if err := s.open(ctx, view); !tablestore.Overtaken(err) {
-			return false, err
-		}
-		return s.fanInAgain(ctx, m.ID)
-	}
-	missing := view.Missing()
-	if !m.State.Active() || len(missing) != 1 || missing[0].step.Stage != Last {
-		return false, nil
-	}
-	last := Run{Key: missing[0].Key, State: RunQueued, QueuedAt: Now()}
-	out := outboxRows(ctx, m.ID, missing)
-	// snippet: one-insert
-	_, err := s.subjects.Submit(ctx, []tablestore.Op{
-		view.unchangedMeta(),
-		tablestore.Over(last.row(), ""),
-		tablestore.Over(out[0], ""),
-	})
-	switch {
-	case err == nil:
-		return true, s.sendRows(ctx, m.ID, out)
-	case errors.Is(err, tablestore.ErrExists):
-		return false, nil // another commit was first, or this is a repetition
-	// end snippet
-	case !tablestore.Overtaken(err):
-		return false, fmt.Errorf("promise %s: %w", last.Key, err)
-	}
-	return s.fanInAgain(ctx, m.ID)
-}
-
-// fanInAgain is FanIn with a view of now, because another writer was faster.
-func (s *Store[V, P]) fanInAgain(ctx context.Context, id ID) (bool, error) {
-	view, err := s.View(ctx, id)
-	if errors.Is(err, ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	return s.FanIn(ctx, view)
-}
-
-// unchangedMeta is an operation that changes nothing and is refused when META was
-// changed or is gone, so that no row is added to a subject that is being purged.
-func (r Record[V]) unchangedMeta() tablestore.Op {
-	meta := tablestore.Entity{PartitionKey: string(r.Meta().ID), RowKey: metaKey}
-	return tablestore.Op{Kind: tablestore.OpMerge, Entity: meta, IfMatch: r.ETag}
+// open returns the messages that a cursor of the newest generation promises, without those
+// whose runs have ended.
+func (v View[V, P]) open(r fanOutCursor) []OutboxMessage {
+	doc, _, _ := v.newest()
+	return slices.DeleteFunc(v.product.promisedSince(v.Meta(), doc, noPromises, r), v.Ended)
 }
 
 // fanOutCursor is the row NEXT:<generation>: how much of a plan has been promised.
 type fanOutCursor struct {
 	Items int // promised runs of the leading step
-	// Partial: the plan was made while its upload went on, which is not complete yet. Only
-	// PromiseUntil promises more of it: runs of the leading step, and what may be due with them.
+	// Partial: the upload was going on. Only PromiseUntil promises more of the plan: runs of
+	// the leading step, and what may be due with them.
 	Partial bool
 	// Held: gates have not passed. Nothing but those up to Round is promised.
 	Held  bool
@@ -270,31 +240,33 @@ type fanOutCursor struct {
 }
 
 // noPromises is before the first promise.
-var noPromises = fanOutCursor{Partial: true, Round: -1}
+var noPromises = fanOutCursor{Held: true, Round: -1}
 
-// promisesAfter is the cursor that follows another one whose gates are done: the next round of
-// them, else the parts: a window of runs, but none while the upload goes on.
-func (s *Product[V, P]) promisesAfter(m Meta, doc P, before fanOutCursor) fanOutCursor {
-	next := fanOutCursor{Partial: true, Round: before.Round, etag: before.etag}
-	for _, gate := range s.StepsIn(planOf(doc), Gate) {
-		if round := gate.Step.Round; round > before.Round && (!next.Held || round < next.Round) {
-			next.Held, next.Round = true, round
+// promisesAfter is the cursor that follows another one: if its gates have passed, the next
+// round of them, else the parts; and a window of runs when neither gates nor the upload
+// are waited for any more.
+func (s *Product[V, P]) promisesAfter(m Meta, doc P, before fanOutCursor, passed bool) fanOutCursor {
+	next := before
+	next.Partial = m.State == AwaitingUpload
+	if before.Held && passed {
+		next.Held = false
+		for _, gate := range s.StepsIn(planOf(doc), Gate) {
+			if round := gate.Step.Round; round > before.Round && (!next.Held || round < next.Round) {
+				next.Held, next.Round = true, round
+			}
 		}
 	}
-	if !next.Held && m.State != AwaitingUpload {
-		next.Items, next.Partial = min(Window, s.windowItems(planOf(doc))), false
+	if (before.Held || before.Partial) && !next.Held && !next.Partial {
+		next.Items = min(before.Items+Window, s.windowItems(planOf(doc)))
 	}
 	return next
 }
 
 func nextKey(generation int) string { return fmt.Sprintf("NEXT:%05d", generation) }
 
-func (r fanOutCursor) row(id ID, generation int) tablestore.Entity {
-	return tablestore.Entity{PartitionKey: string(id), RowKey: nextKey(generation), Props: tablestore.Props(r)}
-}
-
-func (r fanOutCursor) replace(id ID, generation int) tablestore.Op {
-	return tablestore.Op{Kind: tablestore.OpReplace, Entity: r.row(id, generation), IfMatch: r.etag}
+// op writes the row over the one that was read; there is none before the first promise.
+func (r fanOutCursor) op(id ID, generation int) tablestore.Op {
+	return tablestore.Over(tablestore.Entity{PartitionKey: string(id), RowKey: nextKey(generation), Props: tablestore.Props(r)}, r.etag)
 }
 
 func readFanOutCursor(row tablestore.Entity) (fanOutCursor, error) {
@@ -337,31 +309,11 @@ func (s *Store[V, P]) PromiseUntil(ctx context.Context, rec Record[V], doc P, un
 	if err != nil {
 		return err
 	}
-	open := len(slices.DeleteFunc(s.promisedSince(m, doc, noPromises, before), view.Ended))
 	now := before
-	if now.Items = min(until, before.Items+Window-open); now.Items <= before.Items {
+	if now.Items = min(until, before.Items+Window-len(view.open(before))); now.Items <= before.Items {
 		return nil
 	}
 	messages := s.promisedSince(m, doc, before, now)
-	_, err = s.write(ctx, rec, rec.Subject, messages, now.replace(m.ID, generation))
+	_, err = s.write(ctx, rec, rec.Subject, messages, now.op(m.ID, generation))
 	return err
-}
-
-// promiseRest sets the state of a subject that was planned before its upload was complete, and
-// promises what is open: all that was promised, a window more, and the parts that need the
-// whole file. A step that was promised before is enqueued twice; one of the two messages finds
-// it running or done.
-func (s *Store[V, P]) promiseRest(ctx context.Context, after *V) ([]OutboxMessage, []tablestore.Op, error) {
-	m := metaOf(after)
-	view, err := s.View(ctx, m.ID)
-	if err != nil {
-		return nil, nil, err
-	}
-	m.State = Processing
-	r, all := view.cursor[m.Generation], s.windowItems(planOf(view.Plans[m.Generation]))
-	if !r.Held {
-		r.Items, r.Partial = min(all, r.Items+Window), false
-	}
-	view.Subject, view.cursor[m.Generation] = *after, r
-	return append(view.Missing(), s.FollowMessage()), []tablestore.Op{r.replace(m.ID, m.Generation)}, nil
 }

@@ -82,10 +82,9 @@ func TestPartsWaitForEveryGate(t *testing.T) {
 	passes(t, rated)
 	var callers sync.WaitGroup
 	for range 5 {
-		view := viewOf(t, s, id)
 		callers.Go(func() {
-			if won, err := s.FanIn(t.Context(), view); err != nil || won {
-				t.Errorf("FanIn = %t, %v", won, err)
+			if err := s.FanIn(t.Context(), id); err != nil {
+				t.Error(err)
 			}
 		})
 	}
@@ -111,7 +110,7 @@ func TestGatesRunOneAfterAnother(t *testing.T) {
 	wantSent(t, out, "the plan", "rest: vet")
 	behind := engine.Key{ID: id, Generation: 1, Step: enginetest.Limit}
 	asked := func() bool {
-		asked, since := viewOf(t, s, id).RequestMissing(behind)
+		since, asked := viewOf(t, s, id).Asked()[behind]
 		return asked && !since.IsZero()
 	}
 	missing := func(when, want string) {
@@ -123,15 +122,14 @@ func TestGatesRunOneAfterAnother(t *testing.T) {
 	missing("the plan", enginetest.Vet)
 	vet := gateOf(t, s, id, 1, enginetest.Vet)
 	passes(t, vet)
-	missing("nothing followed", enginetest.Vet)
+	missing("nothing followed", enginetest.Split)
 	if asked() {
 		t.Error("the second gate is asked for before the first has passed")
 	}
 	var callers sync.WaitGroup
 	for range 5 {
-		view := viewOf(t, s, id)
 		callers.Go(func() {
-			if _, err := s.FanIn(t.Context(), view); err != nil {
+			if err := s.FanIn(t.Context(), id); err != nil {
 				t.Error(err)
 			}
 		})
@@ -188,7 +186,7 @@ func TestLaterGateWaitsForTheUpload(t *testing.T) {
 	}
 	wantSent(t, out, "the upload is complete", "rest: limit")
 	passes(t, gateOf(t, s, v.ID, 1, enginetest.Limit))
-	if _, err := s.FanIn(t.Context(), viewOf(t, s, v.ID)); err != nil {
+	if err := s.FanIn(t.Context(), v.ID); err != nil {
 		t.Fatal(err)
 	}
 	wantSent(t, out, "all have passed", firstParts...)
@@ -256,7 +254,7 @@ func TestGateFollowsUpAgain(t *testing.T) {
 	planned(t, s, id, gated(1, stepRated))
 	passes(t, gateOf(t, s, id, 1, stepRated))
 	out.take()
-	if missing := viewOf(t, s, id).Missing(); len(missing) != 1 || missing[0].Step != stepRated {
+	if missing := viewOf(t, s, id).Missing(); len(missing) != 1 || missing[0].Step != enginetest.Split {
 		t.Errorf("missing %v", missing)
 	}
 	c, err := s.Claim(t.Context(), engine.Key{ID: id, Generation: 1, Step: stepRated}, "message", "w", time.Time{})
@@ -303,7 +301,15 @@ func TestGateRejects(t *testing.T) {
 	if _, err := s.Retry(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	wantSent(t, out, "retried behind the gate", "rest: vet")
+	wantSent(t, out, "retried behind the gate", "rest: split")
+	c, err := s.Claim(t.Context(), key(id, enginetest.Split, 0), "again", "w", time.Time{})
+	if !errors.Is(err, engine.ErrDone) {
+		t.Fatalf("claim = %v", err)
+	}
+	if err := c.Follow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantSent(t, out, "followed up", firstParts...)
 }
 
 // A reprocessing that is rejected ends what plays if the gate says so. A gate that fails

@@ -62,50 +62,36 @@ func (s *Usage) Add(more Usage) {
 	s.Sent, s.Received, s.CPU = s.Sent+more.Sent, s.Received+more.Received, s.CPU+more.CPU
 }
 
-// history is the property History of a step row: the attempts that have ended.
+// history is the property History of a step row.
 type history struct {
-	Attempts []Attempt `json:"a,omitempty"` // in order
-	// Counted and Usage are of attempts before those, too many to keep one by one.
-	Counted int   `json:"c,omitempty"` // how many are in Usage
-	Usage   Usage `json:"u,omitzero"`
+	Attempts []Attempt `json:"a,omitempty"` // that have ended, in order
 }
 
 // Bounds of a history. A view reads the rows of all steps, so each must stay small.
 const (
-	maxAttempts     = 20
 	maxHistoryBytes = 4 << 10
 	maxAttemptError = 160 // characters
 )
 
 // history is what the row keeps. What cannot be read is no error: it is for people, and no
 // step may fail because of it.
-func (r Run) history() (h history) {
+func (r Run) history() []Attempt {
+	var h history
 	if json.Unmarshal([]byte(r.History), &h) != nil {
-		return history{}
+		return nil
 	}
-	return h
-}
-
-// keep sets the history, inside its bounds.
-func (r *Run) keep(h history) {
-	text, _ := json.Marshal(h) // nothing, for a number that JSON does not have: better than no row
-	for len(h.Attempts) > maxAttempts || len(h.Attempts) > 1 && len(text) > maxHistoryBytes {
-		if oldest := h.Attempts[0].Usage; oldest != nil {
-			h.Counted++
-			h.Usage.Add(*oldest)
-		}
-		h.Attempts = h.Attempts[1:]
-		text, _ = json.Marshal(h)
-	}
-	r.History = string(text)
+	return h.Attempts
 }
 
 // AllAttempts are the attempts that the row knows, in order, the one that runs last. Fewer
 // than Attempts when there were too many to keep.
 func (r Run) AllAttempts() []Attempt {
-	all := r.history().Attempts
-	if r.State == RunRunning {
+	all := r.history()
+	switch n := len(all); {
+	case r.State == RunRunning:
 		all = append(all, r.newest())
+	case r.State == RunFailed && n > 0 && all[n-1].Outcome == OutcomeRetry: // it was the last that there may be
+		all[n-1].Outcome = OutcomeFailed
 	}
 	return all
 }
@@ -120,9 +106,13 @@ func (r *Run) ended(outcome Outcome, at time.Time, cause error, spent *Usage) {
 	if cause != nil {
 		a.Error = azstore.Storable(cause.Error(), maxAttemptError)
 	}
-	h := r.history()
-	h.Attempts = append(h.Attempts, a)
-	r.keep(h)
+	all := append(r.history(), a)
+	text, _ := json.Marshal(history{all}) // nothing, for a number that JSON does not have: better than no row
+	for len(all) > 1 && len(text) > maxHistoryBytes {
+		all = all[1:]
+		text, _ = json.Marshal(history{all})
+	}
+	r.History = string(text)
 }
 
 // abandoned notes that the loss of the attempt that seems to run was noticed.
@@ -132,33 +122,20 @@ func (r *Run) abandoned(at time.Time) {
 	}
 }
 
-// exhausted notes that the latest try was the last.
-func (r *Run) exhausted() {
-	r.abandoned(Now())
-	h := r.history()
-	if n := len(h.Attempts); n > 0 && h.Attempts[n-1].Outcome == OutcomeRetry {
-		h.Attempts[n-1].Outcome = OutcomeFailed
-		r.keep(h)
-	}
-}
-
 // TotalUsage is what the step has cost as far as it was counted, and how many of its ended
-// attempts are not in it.
+// attempts are not in it: the lost ones, and those before the first that is kept.
 func (r Run) TotalUsage() (sum Usage, notCounted int) {
-	h := r.history()
-	counted := h.Counted
-	sum.Add(h.Usage)
-	for _, a := range h.Attempts {
+	notCounted = r.Attempts
+	if r.State == RunRunning {
+		notCounted--
+	}
+	for _, a := range r.history() {
 		if a.Usage != nil {
-			counted++
+			notCounted--
 			sum.Add(*a.Usage)
 		}
 	}
-	ended := r.Attempts
-	if r.State == RunRunning {
-		ended--
-	}
-	return sum, ended - counted
+	return sum, notCounted
 }
 
 // Observer is told what this process has committed, for metrics: once, or not at all if the
@@ -185,7 +162,7 @@ func (s *Store[V, P]) notifyAttempt(before, after Run, plan P) {
 	if s.Observer.Attempt == nil {
 		return
 	}
-	was, is := before.history().Attempts, after.history().Attempts
+	was, is := before.history(), after.history()
 	if n, m := len(is), len(was); n > 0 && (m == 0 || was[m-1].Number < is[n-1].Number) {
 		s.Observer.Attempt(after.Key, plan, is[n-1])
 	}

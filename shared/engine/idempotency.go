@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"time"
 
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 )
@@ -20,9 +19,6 @@ const IdempotencyTable = "idempotency"
 
 const idempotencyRow = "SUBJECT"
 
-// discardTime bounds the requests that remove a subject again, beyond the caller's context.
-const discardTime = 10 * time.Second
-
 // ErrKeyUsed says that the key made a subject that exists, from another body.
 var ErrKeyUsed = errors.New("idempotency key was used with another body")
 
@@ -31,7 +27,7 @@ var ErrKeyUsed = errors.New("idempotency key was used with another body")
 // another body. v.ID must be new in every call, so that no id is used twice. Safe to repeat.
 //
 // Order of writes: the subject, then the row of the key, which decides which of several equal
-// requests was first; the others remove their subjects. A crash between the two writes leaves a
+// requests was first; the others delete their subjects. A crash between the two writes leaves a
 // subject that no client knows. The reconciler removes it like any upload that never came. In
 // the other order a row without a subject could be a creation in progress or a purged subject.
 func (s *Store[V, P]) CreateOnce(ctx context.Context, key, bodyHash string, v V) (Record[V], error) {
@@ -43,13 +39,17 @@ func (s *Store[V, P]) CreateOnce(ctx context.Context, key, bodyHash string, v V)
 	}
 	var made Record[V]
 	for {
-		row, earlier, err := s.createdBefore(ctx, m.KeyHash)
+		var earlier Record[V]
+		row, err := s.keys.Get(ctx, m.KeyHash, idempotencyRow)
+		if err == nil {
+			earlier, err = s.Get(ctx, ID(row.String("SubjectID")))
+		}
 		switch {
-		case err != nil:
+		case err != nil && !errors.Is(err, tablestore.ErrNotFound) && !errors.Is(err, ErrNotFound):
 			return Record[V]{}, err
-		case earlier.ETag != "":
-			if made.ETag != "" && made.Meta().ID != earlier.Meta().ID {
-				s.discard(ctx, made)
+		case err == nil && earlier.Meta().State != Deleting:
+			if made.ETag != "" && made.Meta().ID != earlier.Meta().ID { // another request was first
+				_, _ = s.Delete(context.WithoutCancel(ctx), made.Meta().ID, "") // or the reconciler does it later
 			}
 			if row.String("BodyHash") != bodyHash {
 				return Record[V]{}, ErrKeyUsed
@@ -63,31 +63,6 @@ func (s *Store[V, P]) CreateOnce(ctx context.Context, key, bodyHash string, v V)
 		if _, err = s.keys.Put(ctx, mine, row.ETag); !tablestore.Overtaken(err) {
 			return made, err
 		}
-	}
-}
-
-// createdBefore reads the row of a key and the subject that it names; zero for what is not
-// there, or is being deleted.
-func (s *Store[V, P]) createdBefore(ctx context.Context, keyHash string) (row tablestore.Entity, rec Record[V], err error) {
-	row, err = s.keys.Get(ctx, keyHash, idempotencyRow)
-	if err != nil {
-		return row, rec, tablestore.IgnoreNotFound(err)
-	}
-	rec, err = s.Get(ctx, ID(row.String("SubjectID")))
-	if errors.Is(err, ErrNotFound) || err == nil && rec.Meta().State == Deleting {
-		return row, Record[V]{}, nil
-	}
-	return row, rec, err
-}
-
-// discard removes a subject whose request was not the first, also when the caller has
-// stopped waiting. If it fails, the reconciler removes the subject later.
-func (s *Store[V, P]) discard(ctx context.Context, made Record[V]) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTime)
-	defer cancel()
-	id := made.Meta().ID
-	if s.subjects.Delete(ctx, string(id), metaKey, made.ETag) == nil && s.Quotas.CountOwned(ctx, id) == nil {
-		_ = s.ClearInflight(ctx, Inflight{ID: id, ETag: tablestore.AnyETag})
 	}
 }
 

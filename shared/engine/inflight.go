@@ -25,7 +25,7 @@ type Inflight struct {
 	// Every promise, and the first key, renews the mark first, and that clears Awaits.
 	Awaits bool
 	// Erased: the subject was purged. The mark stays for a while, because a late worker
-	// may still insert a row: see Sweep.
+	// may still insert a row: see Store.Erase.
 	Erased bool
 	// Owner is whose quota counts the subject, and CreatedAt is in the key of its line.
 	Owner     string
@@ -78,15 +78,11 @@ func (s *Store[V, P]) markAtRest(ctx context.Context, meta Meta) error {
 	m.Since, m.Indexed = Now(), meta.UpdatedAt
 	renewed := m.row()
 	renewed.Props = map[string]any{"Since": m.Since, "Awaits": false, "Erased": false}
-	for {
-		_, err := s.inflight.Insert(ctx, m.row())
-		if errors.Is(err, tablestore.ErrExists) {
-			_, err = s.inflight.Merge(ctx, renewed, tablestore.AnyETag)
-		}
-		if !errors.Is(err, tablestore.ErrNotFound) { // it was not settled meanwhile
-			return err
-		}
+	_, err := s.inflight.Merge(ctx, renewed, tablestore.AnyETag)
+	if errors.Is(err, tablestore.ErrNotFound) { // over a mark that is written meanwhile, too: META has changed then
+		_, err = s.inflight.Upsert(ctx, m.row())
 	}
+	return err
 }
 
 // Inflight lists the marks: one small partition after the other. Its cost grows with the work

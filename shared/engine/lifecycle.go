@@ -29,23 +29,28 @@ func (d Declaration) RemoveMessage() OutboxMessage {
 // begun anew meanwhile and has another epoch, ErrState for a subject that is deleted or was
 // cancelled before its upload.
 func (s *Store[V, P]) Uploaded(ctx context.Context, id ID, epoch, etag string) (Record[V], error) {
-	return s.changeWith(ctx, id, "", func(v *V) ([]OutboxMessage, []tablestore.Op, error) {
+	rec, err := s.Change(ctx, id, "", func(v *V) ([]OutboxMessage, error) {
 		m := metaOf(v)
 		switch {
 		case m.State != AwaitingUpload && (m.UploadedAt.IsZero() || m.State.Gone()):
-			return nil, nil, ErrState
+			return nil, ErrState
 		case m.State != AwaitingUpload:
-			return nil, nil, ErrUnchanged // a repeated request
+			return nil, ErrUnchanged // a repeated request
 		case m.Upload == nil || m.Upload.Epoch != epoch:
-			return nil, nil, ErrChanged
+			return nil, ErrChanged
 		}
 		m.SizeBytes, m.SourceETag, m.UploadedAt = m.Upload.Bytes, etag, Now()
 		if m.Items > 0 {
-			return s.promiseRest(ctx, v)
+			m.State = Processing
+			return []OutboxMessage{s.FollowMessage()}, nil
 		}
 		m.State = Uploaded
-		return []OutboxMessage{s.FirstStep(ctx, v), s.FollowMessage()}, nil, nil
+		return []OutboxMessage{s.FirstStep(ctx, v), s.FollowMessage()}, nil
 	})
+	if err == nil && rec.Meta().State == Processing {
+		err = s.FanIn(ctx, id)
+	}
+	return rec, err
 }
 
 // FirstStep asks for the first step. It chooses the lane, unless work on the upload was begun.
@@ -83,50 +88,31 @@ func (s *Store[V, P]) Retry(ctx context.Context, id ID) (Record[V], error) {
 		return Record[V]{}, err
 	}
 	before, m := view.Record, metaOf(&view.Subject)
-	if m.State == Ready {
-		return before, s.retryOptional(ctx, view)
+	generation := m.Generation
+	switch _, planned := view.Plans[generation]; {
+	case m.State == Ready:
+		generation = m.Serving
+	case m.State != Failed && m.State != Cancelled:
+		return Record[V]{}, ErrState
+	case m.UploadedAt.IsZero():
+		m.State = AwaitingUpload
+	case planned:
+		m.State = Processing
+	default:
+		m.State = Uploaded
 	}
-	if m.State != Failed && m.State != Cancelled {
+	m.Error = nil
+	missing := append(view.Missing(), slices.DeleteFunc(view.optional(generation), func(o OutboxMessage) bool {
+		run, _ := view.RunOf(o.Key)
+		return run.State != RunFailed
+	})...)
+	if m.State == Ready && len(missing) == 0 {
 		return Record[V]{}, ErrState
 	}
-	m.Error, m.State = nil, Uploaded
-	if _, planned := view.Plans[m.Generation]; planned {
-		m.State = Processing
-	}
-	if m.UploadedAt.IsZero() {
-		m.State = AwaitingUpload
-	}
-	missing := append(view.Missing(), view.failedOptional(m.Generation)...)
 	if err := s.Reopen(ctx, view, missing); err != nil {
 		return Record[V]{}, err
 	}
-	if m.State != AwaitingUpload {
-		missing = append(missing, s.FollowMessage())
-	}
-	return s.write(ctx, before, view.Subject, missing)
-}
-
-func (v View[V, P]) failedOptional(generation int) []OutboxMessage {
-	return slices.DeleteFunc(v.optional(generation), func(o OutboxMessage) bool {
-		run, found := v.RunOf(o.Key)
-		return !found || run.State != RunFailed
-	})
-}
-
-// retryOptional sends again the steps that failed alone in the generation that serves. The mark
-// is written first: if the process then dies, the reconciler finds the reopened steps.
-func (s *Store[V, P]) retryOptional(ctx context.Context, view View[V, P]) error {
-	failed := view.failedOptional(view.Meta().Serving)
-	if len(failed) == 0 {
-		return ErrState
-	}
-	if err := s.markAtRest(ctx, view.Meta()); err != nil {
-		return err
-	}
-	if err := s.Reopen(ctx, view, failed); err != nil {
-		return err
-	}
-	return s.Resend(ctx, view.Record, failed)
+	return s.write(ctx, before, view.Subject, append(missing, s.FollowMessage()))
 }
 
 // MayReprocess reports whether a new generation can begin: none is being made, and the source
@@ -152,45 +138,42 @@ func (s *Store[V, P]) Reprocess(ctx context.Context, id ID) (Record[V], error) {
 // only the purge step finds the subject. With ifMatch it deletes only that version, else
 // ErrChanged. A subject whose META cannot be read is deleted in any version. Safe to repeat.
 func (s *Store[V, P]) Delete(ctx context.Context, id ID, ifMatch string) (Record[V], error) {
-	rec, err := s.Change(ctx, id, ifMatch, func(v *V) ([]OutboxMessage, error) {
+	edit := func(v *V) ([]OutboxMessage, error) {
 		m := metaOf(v)
 		if m.State == Deleting {
 			return nil, ErrUnchanged
 		}
 		m.State = Deleting
 		return []OutboxMessage{s.RemoveMessage()}, nil
-	})
+	}
+	rec, err := s.Change(ctx, id, ifMatch, edit)
 	if errors.Is(err, tablestore.ErrUnreadable) {
-		return s.setDeleting(ctx, id)
+		return s.change(ctx, id, "", s.getAny, edit)
 	}
 	return rec, err
 }
 
-// setDeleting puts the tombstone in the place of a META that cannot be read. What can be read
-// of it stays, such as whose it is: the purge needs that.
-func (s *Store[V, P]) setDeleting(ctx context.Context, id ID) (Record[V], error) {
-	row, err := s.subjects.Get(ctx, string(id), metaKey)
-	if err != nil {
-		return Record[V]{}, err
-	}
-	rec, err := readMeta[V](row)
-	if err == nil {
-		return s.Delete(ctx, id, "") // it was repaired meanwhile
+// getAny is Get that takes a META which cannot be read, too, for the tombstone to replace it.
+// What can be read of it stays, such as whose it is: the purge needs that.
+func (s *Store[V, P]) getAny(ctx context.Context, id ID) (Record[V], error) {
+	rec, err := s.Get(ctx, id)
+	if !errors.Is(err, tablestore.ErrUnreadable) {
+		return rec, err
 	}
 	m := metaOf(&rec.Subject)
-	m.ID, m.State = id, Deleting
-	rec, err = s.write(ctx, rec, rec.Subject, []OutboxMessage{s.RemoveMessage()})
-	if errors.Is(err, ErrChanged) {
-		return s.Delete(ctx, id, "")
-	}
-	return rec, err
+	m.ID, m.State = id, ""
+	return rec, nil
 }
 
 // Reopen clears the claims of the steps that messages name, so that a new message may claim
 // them. Call it only when their messages are believed to be lost. If an attempt still runs, its
 // commit is refused, as the janitor may have removed its blobs. Steps that are done, and those
-// that another process changes meanwhile, stay as they are.
+// that another process changes meanwhile, stay as they are. The mark is written first: if the process
+// then dies, the reconciler finds what is open.
 func (s *Store[V, P]) Reopen(ctx context.Context, view View[V, P], messages []OutboxMessage) error {
+	if err := s.markAtRest(ctx, view.Meta()); err != nil {
+		return err
+	}
 	for _, message := range messages {
 		before, found := view.RunOf(message.Key)
 		if !found || before.State == RunDone {
@@ -208,59 +191,40 @@ func (s *Store[V, P]) Reopen(ctx context.Context, view View[V, P], messages []Ou
 }
 
 // Erase removes the rows of a deleted subject: first all but META, so that no late worker
-// can commit. With withMeta it then removes META, and starts again if that has changed.
+// can commit. With withMeta it then removes META, as it was read: tablestore.ErrChanged.
 // A subject that is not being deleted is left alone. claimed says that a step was running,
 // whose worker may still write a blob. Safe to repeat.
+//
+// A worker may insert a row while the subject is being purged. No query goes over all subjects,
+// so the subject's mark stays, and the reconciler erases what is left when that is old.
 func (s *Store[V, P]) Erase(ctx context.Context, id ID, withMeta bool) (claimed bool, _ error) {
 	rec, err := s.Get(ctx, id)
 	there := !errors.Is(err, ErrNotFound)
 	if there && (err != nil || rec.Meta().State != Deleting) {
 		return false, err
 	}
-	claimed, err = s.eraseRows(ctx, id)
-	if err != nil || !withMeta {
-		return claimed, err
-	}
-	mark := markOf(rec.Meta())
-	if there {
-		if err = errors.Join(s.forgetKey(ctx, rec.Meta()), s.Quotas.LeavePlaces(ctx, id)); err == nil {
-			err = s.subjects.Delete(ctx, string(id), metaKey, rec.ETag)
-		}
-		if errors.Is(err, tablestore.ErrChanged) {
-			again, err := s.Erase(ctx, id, withMeta)
-			return claimed || again, err
-		}
-		if err != nil {
-			return claimed, err
-		}
-	} else if mark, err = s.InflightMark(ctx, id); err != nil { // an earlier delivery removed META
-		return claimed, err
-	}
-	// The mark stays for a while: see Sweep. It says whose the subject was.
-	mark.Erased = true
-	return claimed, errors.Join(s.mark(ctx, mark), s.Quotas.CountOwned(ctx, id))
-}
-
-// eraseRows removes all rows but META.
-func (s *Store[V, P]) eraseRows(ctx context.Context, id ID) (claimed bool, _ error) {
-	rows := tablestore.Query{PartitionKey: string(id), Filter: "State eq " + tablestore.Quote(string(RunRunning)), Class: tablestore.RowRange}
+	rows := rowsOf(id, "")
+	rows.Filter = "State eq " + tablestore.Quote(string(RunRunning))
 	running, err := s.subjects.First(ctx, rows, 1)
+	claimed = len(running) > 0
 	if err == nil {
 		rows.Filter = "RowKey ne " + tablestore.Quote(metaKey)
 		_, err = s.subjects.Clear(ctx, rows)
 	}
-	return len(running) > 0, err
-}
-
-// Sweep removes rows of a subject that has no META, and returns how many. A worker may insert
-// a row while the subject is being purged. No query goes over all
-// subjects, so the purge leaves the subject's mark, and the reconciler calls Sweep when that is
-// old. A subject with META is left alone. Safe to repeat.
-func (s *Store[V, P]) Sweep(ctx context.Context, id ID) (removed int, _ error) {
-	if _, err := s.Get(ctx, id); !errors.Is(err, ErrNotFound) {
-		return 0, err
+	if err != nil || !withMeta {
+		return claimed, err
 	}
-	return s.subjects.Clear(ctx, tablestore.Query{PartitionKey: string(id), Class: tablestore.RowRange})
+	mark, err := s.InflightMark(ctx, id) // says whose it was, also when an earlier delivery has removed META
+	if there && err == nil {
+		if err = s.forgetKey(ctx, rec.Meta()); err == nil {
+			err = s.subjects.Delete(ctx, string(id), metaKey, rec.ETag)
+		}
+	}
+	if err != nil {
+		return claimed, err
+	}
+	mark.Erased = true
+	return claimed, errors.Join(s.mark(ctx, mark), s.Quotas.CountOwned(ctx, id))
 }
 
 // DropGeneration removes plan, runs and product rows of a generation that is not needed any more.
@@ -268,11 +232,7 @@ func (s *Store[V, P]) Sweep(ctx context.Context, id ID) (removed int, _ error) {
 // between leaves blobs that the janitor finds, and not rows without blobs. Safe to repeat.
 func (s *Store[V, P]) DropGeneration(ctx context.Context, id ID, generation int) error {
 	for _, kind := range slices.AppendSeq([]string{"STEP", "NEXT", "PLAN"}, maps.Keys(s.RowKinds)) {
-		prefix := fmt.Sprintf("%s:%05d", kind, generation)
-		_, err := s.subjects.Clear(ctx, tablestore.Query{
-			PartitionKey: string(id), RowFrom: prefix, RowTo: tablestore.PrefixEnd(prefix), Class: tablestore.RowRange,
-		})
-		if err != nil {
+		if _, err := s.subjects.Clear(ctx, rowsOf(id, fmt.Sprintf("%s:%05d", kind, generation))); err != nil {
 			return err
 		}
 	}

@@ -22,11 +22,8 @@ type OutboxMessage struct {
 	// Trace is the W3C trace context of the item's sender; empty without tracing.
 	Trace string `json:"tp,omitempty"`
 
-	step Step // that it asks for, as the plan declares it
+	Declared Step `json:"-"` // that it asks for, as the plan declares it
 }
-
-// Declared is the step that the message asks for, as its plan declares it.
-func (i OutboxMessage) Declared() Step { return i.step }
 
 var tracer = otel.Tracer("engine")
 
@@ -60,6 +57,25 @@ func inserted(rows []tablestore.Entity) (ops []tablestore.Op) {
 		ops = append(ops, tablestore.Op{Kind: tablestore.OpInsert, Entity: row})
 	}
 	return ops
+}
+
+// promise writes a row and the promise of messages in one transaction, if META is as it was
+// read, and sends them.
+func (s *Store[V, P]) promise(ctx context.Context, rec Record[V], row tablestore.Op, messages []OutboxMessage) error {
+	id := rec.Meta().ID
+	out := outboxRows(ctx, id, messages)
+	_, err := s.subjects.Submit(ctx, append([]tablestore.Op{rec.unchangedMeta(), row}, inserted(out)...))
+	if err != nil {
+		return err
+	}
+	return s.sendRows(ctx, id, out)
+}
+
+// unchangedMeta is an operation that changes nothing and is refused when META was
+// changed or is gone, so that no row is added to a subject that is being purged.
+func (r Record[V]) unchangedMeta() tablestore.Op {
+	meta := tablestore.Entity{PartitionKey: string(r.Meta().ID), RowKey: metaKey}
+	return tablestore.Op{Kind: tablestore.OpMerge, Entity: meta, IfMatch: r.ETag}
 }
 
 // sendRows enqueues what outbox rows promise and then deletes them. A crash between the
@@ -98,23 +114,18 @@ func (s *Store[V, P]) send(ctx context.Context, id ID, messages []OutboxMessage)
 
 // Resend sends messages that are believed to be lost, or are wanted sooner. No outbox row
 // promises them: when the caller dies, the loss is found again, or what led here is repeated.
-// The mark is renewed first, so that the reconciler waits. Safe to repeat.
+// Safe to repeat.
 func (s *Store[V, P]) Resend(ctx context.Context, rec Record[V], messages []OutboxMessage) error {
 	// What upkeep sends again belongs to no trace: this is where one begins.
 	ctx, span := tracer.Start(ctx, "promise again")
 	defer span.End()
-	if err := s.markAtRest(ctx, rec.Meta()); err != nil {
-		return err
-	}
 	return s.send(ctx, rec.Meta().ID, traced(ctx, messages))
 }
 
 // Flush sends everything that the subject's outbox promises. Safe to repeat, and safe
 // beside another Flush.
 func (s *Store[V, P]) Flush(ctx context.Context, id ID) error {
-	for row, err := range s.subjects.Query(ctx, tablestore.Query{
-		PartitionKey: string(id), RowFrom: "OUT:", RowTo: tablestore.PrefixEnd("OUT:"), Class: tablestore.RowRange,
-	}) {
+	for row, err := range s.subjects.Query(ctx, rowsOf(id, "OUT:")) {
 		if err == nil {
 			err = s.sendRows(ctx, id, []tablestore.Entity{row})
 		}

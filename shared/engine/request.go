@@ -15,19 +15,13 @@ import (
 // IsOpen is the filter for runs that have not ended.
 var IsOpen = "State eq " + tablestore.Quote(string(RunQueued)) + " or State eq " + tablestore.Quote(string(RunRunning))
 
-// requests selects the runs of a step on request: a row range (T5).
-func requests(id ID, step string) tablestore.Query {
-	prefix := requestKind(step)
-	return tablestore.Query{PartitionKey: string(id), RowFrom: prefix, RowTo: tablestore.PrefixEnd(prefix), Class: tablestore.RowRange}
-}
-
 // Requests returns a page of a subject's runs of a step on request, in the order of their keys,
 // and the token of the next page, empty at the end. Runs that check refuses are left out, like
 // those that cannot be read; check may be nil. tablestore.ErrToken for a token that is not ours.
 func (s *Store[V, P]) Requests(
 	ctx context.Context, id ID, step string, limit int, token string, check func(Run) error,
 ) (runs []Run, next string, err error) {
-	query := requests(id, step)
+	query := rowsOf(id, requestKind(step))
 	query.PageSize = int32(limit)
 	query.Read = tablestore.Into(&runs, func(row tablestore.Entity) (Run, error) {
 		run, err := readRun(row)
@@ -43,7 +37,7 @@ func (s *Store[V, P]) Requests(
 // HasRequests reports whether a subject has so many runs of a step on request that a filter
 // selects. The answer is valid while META is unchanged, because a request changes META's ETag.
 func (s *Store[V, P]) HasRequests(ctx context.Context, id ID, step, filter string, limit int) (bool, error) {
-	query := requests(id, step)
+	query := rowsOf(id, requestKind(step))
 	query.Filter, query.Select = filter, []string{"State"}
 	found, err := s.subjects.First(ctx, query, limit)
 	return len(found) >= limit, err
@@ -51,7 +45,7 @@ func (s *Store[V, P]) HasRequests(ctx context.Context, id ID, step, filter strin
 
 func (d Declaration) requestMessage(m Meta, key Key) OutboxMessage {
 	step := d.StepOf(key)
-	return OutboxMessage{Queue: d.QueueOf(step, m, Plan{}, key.Index), Key: key, Version: m.ItemVersion, step: step}
+	return OutboxMessage{Queue: d.QueueOf(step, m, Plan{}, key.Index), Key: key, Version: m.ItemVersion, Declared: step}
 }
 
 // Request asks for a run on request and returns it. One transaction writes its row, queued,
@@ -79,14 +73,10 @@ func (s *Store[V, P]) Request(ctx context.Context, key Key, prepare func(subject
 		}
 		// snippet: asked-for
 		request.State, request.OwnerMessageID, request.QueuedAt, request.Error = RunQueued, "", Now(), nil
-		out := outboxRows(ctx, key.ID, []OutboxMessage{s.requestMessage(rec.Meta(), key)})
-		_, err = s.subjects.Submit(ctx, []tablestore.Op{rec.unchangedMeta(), tablestore.Over(request.row(), request.etag), tablestore.Over(out[0], "")})
+		err = s.promise(ctx, rec, tablestore.Over(request.row(), request.etag), []OutboxMessage{s.requestMessage(rec.Meta(), key)})
 		// end snippet
-		if err == nil {
-			return request, s.sendRows(ctx, key.ID, out)
-		}
 		if !tablestore.Overtaken(err) {
-			return Run{}, err
+			return request, err
 		}
 	}
 }

@@ -89,9 +89,6 @@ func (s Step) IsOptional() bool {
 	return s.Optional || s.Stage == AfterReady || s.Stage == OnRequest
 }
 
-// Shown reports whether the timeline shows runs of the step.
-func (s Step) Shown() bool { return s.HasRows() && s.Stage != OnRequest }
-
 // Wanted reports whether a subject still wants a run of the step: while its generation is being
 // made; of one that fails alone, also while the generation serves; a step on request ends with
 // the tombstone only. A step after ready is wanted earlier, too: a plan of another release may
@@ -149,43 +146,31 @@ func (d Declaration) Order(name string) int {
 	return len(d.Steps)
 }
 
-// leader is the step that leads, if one does.
-func (d Declaration) leader() (Step, bool) {
-	i := slices.IndexFunc(d.Steps, func(s Step) bool { return s.Leads })
-	if i < 0 {
-		return Step{}, false
+// leader is the step that leads; none is the zero step.
+func (d Declaration) leader() (leader Step) {
+	if i := slices.IndexFunc(d.Steps, func(s Step) bool { return s.Leads }); i >= 0 {
+		leader = d.Steps[i]
 	}
-	return d.Steps[i], true
+	return leader
 }
 
 // Windowed reports whether only some runs of a step are promised at a time.
-func (d Declaration) Windowed(s Step) bool {
-	leader, leads := d.leader()
-	return leads && s.Count == leader.Count
-}
+func (d Declaration) Windowed(s Step) bool { return s.Count != Once && s.Count == d.leader().Count }
 
 // windowItems is how many runs the window goes over in a plan.
-func (d Declaration) windowItems(plan Plan) int {
-	leader, _ := d.leader()
-	return plan.Items(leader.Name)
-}
+func (d Declaration) windowItems(plan Plan) int { return plan.Items(d.leader().Name) }
 
-// QueueOf is the queue that a run of a step travels on, with the subject's lane if it has lanes.
+// QueueOf is the queue that a run of a step travels on.
 func (d Declaration) QueueOf(s Step, m Meta, plan Plan, index int) string {
 	base := s.Queues[0]
 	if s.Choose != nil {
 		base = s.Choose(m, plan, index)
 	}
-	return d.laneQueue(base, m)
+	return d.InLane(base, m)
 }
 
-// QueueAt is the queue of the given urgency, with the subject's lane: 0 for a run that a user
-// waits for, 1 for one behind what is urgent and before the bulk.
-func (d Declaration) QueueAt(s Step, urgency int, m Meta) string {
-	return d.laneQueue(s.Queues[min(urgency, len(s.Queues)-1)], m)
-}
-
-func (d Declaration) laneQueue(base string, m Meta) string {
+// InLane is the queue of that base name, in the subject's lane if it has lanes.
+func (d Declaration) InLane(base string, m Meta) string {
 	if slices.ContainsFunc(d.Queues, func(q azq.Spec) bool { return q.Name == base && q.Laned }) {
 		return azq.LaneName(base, m.Lane%azq.DefaultLanes)
 	}
@@ -212,17 +197,6 @@ func (d Declaration) PromisesFor(counts map[Count]int) (stored []Promise) {
 	return stored
 }
 
-// stageOf is when a promised step is due.
-func stageOf(p Promise) Stage {
-	switch {
-	case p.Gate:
-		return Gate
-	case p.After:
-		return AfterReady
-	}
-	return Part
-}
-
 // PlannedStep is a step that a plan promised, and how many runs it has.
 type PlannedStep struct {
 	Step  Step
@@ -233,7 +207,7 @@ type PlannedStep struct {
 // what the plan stores, however much is declared today.
 func (d Declaration) StepsIn(plan Plan, stage Stage) (planned []PlannedStep) {
 	for _, p := range plan.Promises {
-		if stageOf(p) != stage {
+		if p.Gate != (stage == Gate) || p.After != (stage == AfterReady) {
 			continue
 		}
 		step, known := d.Find(p.Step)
@@ -241,21 +215,11 @@ func (d Declaration) StepsIn(plan Plan, stage Stage) (planned []PlannedStep) {
 		step.Stage, step.Round, step.Optional = stage, p.Round, step.IsOptional()
 		if !known { // a newer release planned: it is counted and asked for, and run elsewhere
 			step.Optional, step.Queues = p.Optional, []string{p.Queue}
-			if leader, leads := d.leader(); p.Windowed && leads {
-				step.Count = leader.Count
+			if p.Windowed {
+				step.Count = d.leader().Count
 			}
 		}
 		planned = append(planned, PlannedStep{Step: step, Items: p.Items})
 	}
 	return planned
-}
-
-// in is the step as a plan stores when it is due, which may differ from today's declaration.
-func (s Step) in(plan Plan) Step {
-	for _, p := range plan.Promises {
-		if p.Step == s.Name {
-			s.Stage, s.Round = stageOf(p), p.Round
-		}
-	}
-	return s
 }

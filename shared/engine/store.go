@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
@@ -63,10 +61,8 @@ type Quotas[V any] interface {
 	// Reserve takes what a subject will need, before it is created or begins again. An error
 	// that is ErrRefused says that nothing was taken.
 	Reserve(ctx context.Context, subject V) error
-	// CountOwned makes what is counted follow META, or its absence.
+	// CountOwned makes what is counted follow META; without one it gives back all that was taken.
 	CountOwned(ctx context.Context, id ID) error
-	// LeavePlaces gives back what was taken for work on a subject that is erased.
-	LeavePlaces(ctx context.Context, id ID) error
 }
 
 // unlimited are the quotas of a product without any.
@@ -76,8 +72,6 @@ func (unlimited[V]) Reserve(context.Context, V) error { return nil }
 
 func (unlimited[V]) CountOwned(context.Context, ID) error { return nil }
 
-func (unlimited[V]) LeavePlaces(context.Context, ID) error { return nil }
-
 // Store is safe for concurrent use.
 type Store[V, P any] struct {
 	Product[V, P]
@@ -85,16 +79,6 @@ type Store[V, P any] struct {
 	inflight *tablestore.Table
 	keys     *tablestore.Table
 	sender   Sender
-	plans    *lru.Cache[planID, P]
-}
-
-// maxPlans is how many plans a process keeps in memory. That is safe because a plan
-// never changes and no id is used twice. The largest plan has 32,768 characters.
-const maxPlans = 512
-
-type planID struct {
-	id         ID
-	generation int
 }
 
 // New returns a store on the account's tables, which must exist: the declared one,
@@ -106,13 +90,11 @@ func New[V, P any, D interface {
 	*P
 	planDocument
 }](a *azstore.Account, sender Sender, product Product[V, P]) *Store[V, P] {
-	plans, _ := lru.New[planID, P](maxPlans) // an error only of a size below 1
 	if product.Quotas == nil {
 		product.Quotas = unlimited[V]{}
 	}
 	return &Store[V, P]{
 		Product:  product,
-		plans:    plans,
 		subjects: tablestore.New(a, product.Table),
 		inflight: tablestore.New(a, InflightTable),
 		keys:     tablestore.New(a, IdempotencyTable),
@@ -169,6 +151,11 @@ func read[T any](
 	return tablestore.Decode(ctx, subjects, row, decode)
 }
 
+// rowsOf selects the rows of a subject whose keys begin so: a row range (T5).
+func rowsOf(id ID, prefix string) tablestore.Query {
+	return tablestore.Query{PartitionKey: string(id), RowFrom: prefix, RowTo: tablestore.PrefixEnd(prefix), Class: tablestore.RowRange}
+}
+
 // Exists reports whether a subject exists and is not being deleted: a point read.
 func (s *Store[V, P]) Exists(ctx context.Context, id ID) (bool, error) {
 	rec, err := s.Get(ctx, id)
@@ -184,16 +171,14 @@ func (s *Store[V, P]) Exists(ctx context.Context, id ID) (bool, error) {
 // changed meanwhile. When edit returns ErrUnchanged nothing is written. Other errors of
 // edit are returned as they are.
 func (s *Store[V, P]) Change(ctx context.Context, id ID, ifMatch string, edit func(*V) ([]OutboxMessage, error)) (Record[V], error) {
-	return s.changeWith(ctx, id, ifMatch, func(v *V) ([]OutboxMessage, []tablestore.Op, error) {
-		messages, err := edit(v)
-		return messages, nil, err
-	})
+	return s.change(ctx, id, ifMatch, s.Get, edit)
 }
 
-// changeWith is Change with more operations in the transaction.
-func (s *Store[V, P]) changeWith(ctx context.Context, id ID, ifMatch string, edit func(*V) ([]OutboxMessage, []tablestore.Op, error)) (Record[V], error) {
+func (s *Store[V, P]) change(
+	ctx context.Context, id ID, ifMatch string, get func(context.Context, ID) (Record[V], error), edit func(*V) ([]OutboxMessage, error),
+) (Record[V], error) {
 	for {
-		rec, err := s.Get(ctx, id)
+		rec, err := get(ctx, id)
 		if err != nil {
 			return Record[V]{}, err
 		}
@@ -201,14 +186,14 @@ func (s *Store[V, P]) changeWith(ctx context.Context, id ID, ifMatch string, edi
 			return Record[V]{}, ErrChanged
 		}
 		after := rec.Subject
-		messages, more, err := edit(&after)
+		messages, err := edit(&after)
 		if errors.Is(err, ErrUnchanged) {
 			return rec, nil
 		}
 		if err != nil {
 			return Record[V]{}, err
 		}
-		changed, err := s.write(ctx, rec, after, messages, more...)
+		changed, err := s.write(ctx, rec, after, messages)
 		if !errors.Is(err, ErrChanged) || ifMatch != "" {
 			return changed, err
 		}
@@ -280,17 +265,9 @@ func planKey(generation int) string { return fmt.Sprintf("PLAN:%05d", generation
 // from both must compare as equal.
 func Now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
-// Plan reads the plan of a generation: a point read, or none when the plan is in memory.
-// ErrGone when there is no plan.
+// Plan reads the plan of a generation: a point read. ErrGone when there is none.
 func (s *Store[V, P]) Plan(ctx context.Context, id ID, generation int) (P, error) {
-	if plan, found := s.plans.Get(planID{id, generation}); found {
-		return plan, nil
-	}
-	plan, err := read(ctx, s.subjects, id, planKey(generation), ErrGone, readPlan[P])
-	if err == nil {
-		s.plans.Add(planID{id, generation}, plan)
-	}
-	return plan, err
+	return read(ctx, s.subjects, id, planKey(generation), ErrGone, readPlan[P])
 }
 
 func planRow[P any](id ID, plan P) tablestore.Entity {

@@ -173,17 +173,6 @@ func (m Meta) MadeBy(step string, generation int) (Made, bool) {
 	return Made{}, false
 }
 
-// SetMade replaces what a step left with a generation, and forgets what neither serves nor is new.
-func (m *Meta) SetMade(made Made) {
-	kept := []Made{made}
-	for _, old := range m.Made {
-		if (old.Step != made.Step || old.Generation != made.Generation) && (old.Generation == m.Serving || old.Generation == m.Generation) {
-			kept = append(kept, old)
-		}
-	}
-	m.Made = kept
-}
-
 // Plan is what the engine keeps of a plan. The product's plan of a generation is a struct that
 // embeds it. The first step makes it, and nothing changes it, so any worker can do any part
 // (paper row Q16c).

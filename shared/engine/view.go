@@ -160,20 +160,17 @@ func (v View[V, P]) Keeps(generation int) bool {
 // from the run itself. ErrDone when it is committed, ErrGone when its subject no longer wants it.
 func (s *Store[V, P]) Look(ctx context.Context, key Key) (rec Record[V], plan P, _ error) {
 	c, err := s.unclaimed(ctx, key)
-	if err == nil {
-		plan, err = s.Plan(ctx, key.ID, key.Generation)
-	}
-	if err == nil && key.Index >= planOf(plan).Items(key.Step) {
+	if err == nil && key.Index >= planOf(c.Plan).Items(key.Step) {
 		err = ErrGone
 	}
 	if err != nil {
 		return rec, plan, err
 	}
-	return c.Record, plan, nil
+	return c.Record, c.Plan, nil
 }
 
 // AddRow writes a row of one of the product's kinds, in the place of an earlier one. META is
-// not written, because users hold its ETag; a row that meets a purge is found by Sweep, for
+// not written, because users hold its ETag; a row that meets a purge is found by upkeep, for
 // a subject has a mark while it is processed. Safe to repeat.
 func (s *Store[V, P]) AddRow(ctx context.Context, id ID, rowKey string, props any) error {
 	_, err := s.subjects.Upsert(ctx, tablestore.Entity{PartitionKey: string(id), RowKey: rowKey, Props: tablestore.Props(props)})

@@ -119,8 +119,8 @@ func (s *Store) Reserve(ctx context.Context, v video.Video) error {
 	return err
 }
 
-// CountOwned makes what is counted for a video's owner follow META, and removes the line
-// when there is no META: the request died before it wrote one, or the video was purged.
+// CountOwned makes what is counted for a video's owner follow META, and removes the line and the
+// places when there is no META: the request died before it wrote one, or the video was purged.
 // Several may run at once, in any order: each reads META again after it has written, so
 // the last one leaves the sums right. Safe to repeat.
 func (s *Store) CountOwned(ctx context.Context, id engine.ID) error {
@@ -133,6 +133,7 @@ func (s *Store) CountOwned(ctx context.Context, id engine.ID) error {
 		if errors.Is(err, engine.ErrNotFound) { // its mark says whose it was
 			var mark engine.Inflight
 			mark, err = s.InflightMark(ctx, id)
+			err = errors.Join(err, s.leavePlaces(ctx, id))
 			v.ID, v.Owner, v.CreatedAt = id, mark.Owner, mark.CreatedAt
 		}
 		if err != nil || v.Owner == "" {
@@ -391,8 +392,8 @@ func (s *Store) leavePlace(ctx context.Context, ledger string, work engine.Key) 
 	return s.quotas.Delete(ctx, ledger, workPlaces+work.ItemID(), tablestore.AnyETag)
 }
 
-// LeavePlaces gives back those of all work on a video that is purged.
-func (s *Store) LeavePlaces(ctx context.Context, id engine.ID) error {
+// leavePlaces gives back those of all work on a video that is purged.
+func (s *Store) leavePlaces(ctx context.Context, id engine.ID) error {
 	prefix := workPlaces + string(id) + "."
 	for _, ledger := range []string{allClips, allReprocessings} {
 		_, err := s.quotas.Clear(ctx, tablestore.Query{

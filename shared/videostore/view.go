@@ -98,7 +98,7 @@ func Wanted(v View, second float64, shown map[int]bool) []engine.OutboxMessage {
 	sound := plan.SoundFrom(plan.Start(chunk))
 	wanted := slices.DeleteFunc(v.Parts(), func(m engine.OutboxMessage) bool {
 		needed := false
-		switch i := m.Index; m.Declared().Makes {
+		switch i := m.Index; m.Declared.Makes {
 		case workflow.Pictures:
 			needed = (i == chunk || i == chunk+1) && !shown[i] // else it was sent on behind its preview
 		case workflow.Sound:
@@ -111,7 +111,7 @@ func Wanted(v View, second float64, shown map[int]bool) []engine.OutboxMessage {
 		return run.State == engine.RunRunning || v.Ended(m)
 	})
 	for i := range wanted {
-		wanted[i].Queue = workflow.Declaration.QueueAt(wanted[i].Declared(), 0, v.Subject.Meta)
+		wanted[i].Queue = workflow.Declaration.InLane(wanted[i].Declared.Queues[0], v.Subject.Meta)
 	}
 	return wanted
 }

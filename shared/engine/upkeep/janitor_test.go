@@ -311,7 +311,7 @@ func TestJanitorDoesNotDelayTheReconciler(t *testing.T) {
 func TestJanitorKeepsWhatEveryStepCommitted(t *testing.T) {
 	t.Parallel()
 	for _, step := range declared.Steps {
-		if !step.Shown() {
+		if !step.HasRows() || step.Stage == engine.OnRequest {
 			continue
 		}
 		t.Run(step.Name, func(t *testing.T) {

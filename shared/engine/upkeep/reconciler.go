@@ -165,13 +165,8 @@ func (r *Reconciler[V, P]) sweep(ctx context.Context, mark engine.Inflight) (hea
 	if time.Since(mark.Since) < r.SweepAfter {
 		return true, nil
 	}
-	removed, err := r.Store.Sweep(ctx, mark.ID)
-	if err != nil {
+	if _, err := r.Store.Erase(ctx, mark.ID, false); err != nil {
 		return false, err
-	}
-	if removed > 0 {
-		r.Log.Info("removed rows that were left of a purged subject", "subject", mark.ID, "count", removed)
-		return false, nil // the next pass makes sure that none is left
 	}
 	return false, r.Store.ClearInflight(ctx, mark)
 }

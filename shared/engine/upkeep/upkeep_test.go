@@ -270,13 +270,9 @@ func (p *places) Reserve(_ context.Context, sum enginetest.Sum) error {
 
 func (p *places) CountOwned(ctx context.Context, id engine.ID) error {
 	_, err := p.sums.Get(ctx, id)
-	if errors.Is(err, engine.ErrNotFound) {
-		return p.LeavePlaces(ctx, id)
+	if !errors.Is(err, engine.ErrNotFound) {
+		return err
 	}
-	return err
-}
-
-func (p *places) LeavePlaces(_ context.Context, id engine.ID) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.held, id)

@@ -30,14 +30,13 @@ type StepRun struct {
 	from, to float64 // of the video, in seconds
 }
 
-// stepRunsOf is every run of the newest generation that is declared to be shown, in the
-// order of the work: those that have a row, and those that are promised and have none
-// yet.
+// stepRunsOf is every run of the newest generation, in the order of the work: those that have a
+// row, and those that are promised and have none yet.
 func stepRunsOf(view videostore.View) (runs []StepRun) {
 	generation := view.Subject.Generation
 	has := maps.Clone(view.LeftOut)
 	for _, s := range view.Runs {
-		if step, known := workflow.Declaration.Find(s.Key.Step); s.Key.Generation == generation && (step.Shown() || !known) {
+		if s.Key.Generation == generation {
 			has[s.Key] = true
 			s.Output = nil // large, and not for the timeline
 			run := StepRun{Run: s}
@@ -53,14 +52,15 @@ func stepRunsOf(view videostore.View) (runs []StepRun) {
 			expected = append(expected, workflow.Declaration.StepsIn(plan.Plan, stage)...)
 		}
 	}
+	asked := view.Asked()
 	for _, p := range expected {
 		for i := range p.Items {
 			key := engine.Key{ID: view.Subject.ID, Generation: generation, Step: p.Step.Name, Index: i}
 			if has[key] {
 				continue
 			}
-			if asked, since := view.RequestMissing(key); asked || p.Step.Stage != engine.First {
-				runs = append(runs, StepRun{Run: engine.Run{Key: key, State: engine.RunQueued}, Planned: !asked, Since: since})
+			if since, promised := asked[key]; promised || p.Step.Stage != engine.First {
+				runs = append(runs, StepRun{Run: engine.Run{Key: key, State: engine.RunQueued}, Planned: !promised, Since: since})
 			}
 		}
 	}

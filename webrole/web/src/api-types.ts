@@ -972,7 +972,7 @@ export interface paths {
          * @description What workers counted while they worked on the steps of the newest generation,
          *     up to the write that ended each attempt and the messages that it promised: also
          *     a receive for each delivery, and every renewal of its lease; and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
-         *     attempts that were lost with their worker (`attemptsNotCounted`) or still run;
+         *     attempts that were lost with their worker or are no longer kept (`attemptsNotCounted`) or still run;
          *     polls of empty queues, deletes of messages and what else follows a commit; index and purge; clips and
          *     captions; uploads, playing, and storing. For callers who may change the video.
          */
@@ -2251,7 +2251,7 @@ export interface components {
             dollars: components["schemas"]["Dollars"];
             steps: components["schemas"]["StepCost"][];
             attemptsCounted: number;
-            /** @description Ended attempts whose counts were lost with their worker. */
+            /** @description Ended attempts whose counts were lost with their worker, or are no longer kept. */
             attemptsNotCounted: number;
             /** @description They are counted when they end. */
             attemptsRunning: number;

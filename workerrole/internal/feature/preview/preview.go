@@ -64,7 +64,7 @@ func (m maker) before(ctx context.Context, w *pipeline.Work) (done bool, _ error
 	}
 	failpoint.Hit(w.Key.Step + "/preview")
 	// Safe to repeat: a second worker finds the chunk claimed or done.
-	behind := workflow.Declaration.QueueAt(workflow.Declaration.StepOf(w.Key), 1, rec.Subject.Meta)
+	behind := workflow.Declaration.InLane(workflow.Declaration.StepOf(w.Key).Queues[1], rec.Subject.Meta)
 	return true, m.videos.Resend(ctx, rec, []engine.OutboxMessage{{Queue: behind, Key: w.Key}})
 }
 
