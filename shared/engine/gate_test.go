@@ -2,13 +2,18 @@ package engine_test
 
 import (
 	"errors"
+	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
 	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/engine/enginetest"
 )
@@ -190,6 +195,49 @@ func TestLaterGateWaitsForTheUpload(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantSent(t, out, "all have passed", firstParts...)
+}
+
+// The web role dies when it has written that an upload is complete, before it promises what that
+// was waited for with: the first step, delivered again, does it.
+func TestEndOfAnUploadIsFollowedUp(t *testing.T) {
+	t.Parallel()
+	a, out := azuritetest.Account(t), &outgoing{}
+	if err := a.Ensure(t.Context(), azstore.Names{Tables: enginetest.SumNames.Tables}); err != nil {
+		t.Fatal(err)
+	}
+	s := newStore(a, out)
+	dying := newStore(azuritetest.FaultyAccount(t, a, func(r *http.Request) inject.Fault {
+		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "()") { // the query of FanIn
+			return inject.ServerBusy
+		}
+		return inject.None
+	}), out)
+	v, p := awaiting(), plan(2, true)
+	v.Upload.Started, v.Generation = true, 1
+	if _, err := s.Create(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	first := gateOf(t, s, v.ID, 1, enginetest.Split)
+	if err := errors.Join(first.Commit(t.Context(), enginetest.Commit{Plan: &p}), first.SendOutbox(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	out.take()
+	if _, err := dying.Uploaded(t.Context(), v.ID, epoch, "etag"); err == nil {
+		t.Fatal("the fault was not made")
+	}
+	if missing := viewOf(t, s, v.ID).Missing(); len(missing) != 1 || missing[0].Step != enginetest.Split {
+		t.Errorf("missing %v", missing)
+	}
+	c, err := s.Claim(t.Context(), key(v.ID, enginetest.Split, 0), "again", "w", time.Time{})
+	if !errors.Is(err, engine.ErrDone) {
+		t.Fatalf("claim = %v", err)
+	}
+	for range 2 {
+		if err := c.Follow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantSent(t, out, "followed up", firstParts...)
 }
 
 // Messages keep the version of the newest release that began a generation, whichever sends
