@@ -12,8 +12,6 @@ require (
 	github.com/cutroom/cutroom/shared/azstore v0.1.0
 )
 
-require github.com/hashicorp/golang-lru/v2 v2.0.7 // indirect
-
 require (
 	github.com/Azure/azure-sdk-for-go/sdk/azcore v1.23.3 // indirect
 	github.com/Azure/azure-sdk-for-go/sdk/azidentity v1.15.0 // indirect

@@ -10,7 +10,6 @@ require (
 	github.com/cutroom/cutroom/shared/azstore v0.1.0
 	github.com/google/go-cmp v0.7.0
 	github.com/google/uuid v1.6.0
-	github.com/hashicorp/golang-lru/v2 v2.0.7
 	github.com/prometheus/client_golang v1.25.0
 	github.com/wlynxg/chardet v1.0.5
 	go.opentelemetry.io/otel v1.47.0
