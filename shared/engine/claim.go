@@ -81,7 +81,7 @@ func (s *Store[V, P]) Claim(ctx context.Context, key Key, messageID, worker stri
 // unclaimed reads a run, its subject and its plan. ErrDone, with the claim; ErrGone when the step
 // is not wanted.
 func (s *Store[V, P]) unclaimed(ctx context.Context, key Key) (*Claim[V, P], error) {
-	rec, err := read(ctx, s.subjects, key.ID, metaKey, ErrGone, readMeta[V])
+	rec, err := read(ctx, s.subjects, key.ID, MetaKey, ErrGone, readMeta[V])
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (s *Store[V, P]) unclaimed(ctx context.Context, key Key) (*Claim[V, P], err
 
 // Active reads META, or returns ErrGone when the subject no longer wants this step.
 func (c *Claim[V, P]) Active(ctx context.Context) (Record[V], error) {
-	rec, err := read(ctx, c.store.subjects, c.Run.Key.ID, metaKey, ErrGone, readMeta[V])
+	rec, err := read(ctx, c.store.subjects, c.Run.Key.ID, MetaKey, ErrGone, readMeta[V])
 	if err == nil && !c.store.StepOf(c.Run.Key).Wanted(rec.Meta(), c.Run.Key.Generation) {
 		err = ErrGone
 	}

@@ -130,10 +130,7 @@ func (s *Store[V, P]) noteInflight(ctx context.Context, m Inflight, property str
 // reconciler then does not send it again until META changes. Safe to repeat.
 func (s *Store[V, P]) GaveUp(ctx context.Context, id ID, step string) error {
 	rec, err := s.Get(ctx, id)
-	if errors.Is(err, ErrNotFound) {
-		return nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
 	return s.noteInflight(ctx, Inflight{ID: id, ETag: tablestore.AnyETag}, "Poison", poisoned(step, rec.Meta()))

@@ -54,7 +54,7 @@ func requestKind(step string) string { return strings.ToUpper(step) + ":" }
 // ParseRowKey is the inverse of [Key.RowKey]. ErrNotAKey for rows of another kind.
 func ParseRowKey(id ID, rowKey string) (Key, error) {
 	k, fields := Key{ID: id}, strings.Split(rowKey, ":")
-	onRequest := len(fields) > 1 && fields[0] < metaKey
+	onRequest := len(fields) > 1 && fields[0] < MetaKey
 	switch {
 	case fields[0] == "STEP" && len(fields) == 4:
 		k.Generation, k.Step, k.Index = number(fields[1]), fields[2], number(fields[3])

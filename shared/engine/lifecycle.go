@@ -208,7 +208,7 @@ func (s *Store[V, P]) Erase(ctx context.Context, id ID, withMeta bool) (claimed 
 	running, err := s.subjects.First(ctx, rows, 1)
 	claimed = len(running) > 0
 	if err == nil {
-		rows.Filter = "RowKey ne " + tablestore.Quote(metaKey)
+		rows.Filter = "RowKey ne " + tablestore.Quote(MetaKey)
 		_, err = s.subjects.Clear(ctx, rows)
 	}
 	if err != nil || !withMeta {
@@ -217,7 +217,7 @@ func (s *Store[V, P]) Erase(ctx context.Context, id ID, withMeta bool) (claimed 
 	mark, err := s.InflightMark(ctx, id) // says whose it was, also when an earlier delivery has removed META
 	if there && err == nil {
 		if err = s.forgetKey(ctx, rec.Meta()); err == nil {
-			err = s.subjects.Delete(ctx, string(id), metaKey, rec.ETag)
+			err = s.subjects.Delete(ctx, string(id), MetaKey, rec.ETag)
 		}
 	}
 	if err != nil {

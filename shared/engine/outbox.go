@@ -74,7 +74,7 @@ func (s *Store[V, P]) promise(ctx context.Context, rec Record[V], row tablestore
 // unchangedMeta is an operation that changes nothing and is refused when META was
 // changed or is gone, so that no row is added to a subject that is being purged.
 func (r Record[V]) unchangedMeta() tablestore.Op {
-	meta := tablestore.Entity{PartitionKey: string(r.Meta().ID), RowKey: metaKey}
+	meta := tablestore.Entity{PartitionKey: string(r.Meta().ID), RowKey: MetaKey}
 	return tablestore.Op{Kind: tablestore.OpMerge, Entity: meta, IfMatch: r.ETag}
 }
 

@@ -134,7 +134,7 @@ func (s *Store[V, P]) Create(ctx context.Context, v V) (Record[V], error) {
 
 // Get reads one subject: a point read.
 func (s *Store[V, P]) Get(ctx context.Context, id ID) (Record[V], error) {
-	return read(ctx, s.subjects, id, metaKey, ErrNotFound, readMeta[V])
+	return read(ctx, s.subjects, id, MetaKey, ErrNotFound, readMeta[V])
 }
 
 // read reads a row of a subject: a point read. The error is absent when there is none.
@@ -232,21 +232,17 @@ func (s *Store[V, P]) write(ctx context.Context, rec Record[V], after V, message
 	return Record[V]{Subject: after, ETag: etags[0]}, s.sendRows(ctx, m.ID, out)
 }
 
-const metaKey = "META"
+// MetaKey is the RowKey of a subject's document.
+const MetaKey = "META"
 
 func metaRow[V any](v V) tablestore.Entity {
 	m := metaOf(&v)
 	m.Error = stored(m.Error)
-	return tablestore.Entity{PartitionKey: string(m.ID), RowKey: metaKey, Props: tablestore.Props(struct {
+	return tablestore.Entity{PartitionKey: string(m.ID), RowKey: MetaKey, Props: tablestore.Props(struct {
 		State      State
 		Generation int
 		Doc        V
 	}{m.State, m.Generation, v})}
-}
-
-// SubjectOfMeta reports whether a row that cannot be read is META, and of which subject.
-func (d Declaration) SubjectOfMeta(row tablestore.Unreadable) (id ID, isMeta bool) {
-	return ID(row.PartitionKey), row.Table == d.Table && row.RowKey == metaKey
 }
 
 // readMeta returns with an error what could be read.

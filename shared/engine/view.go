@@ -29,19 +29,19 @@ type View[V, P any] struct {
 // View reads a subject with one row-range query (T5). Its cost grows with the number of its
 // runs: a subject with 400 parts has about 800 rows.
 func (s *Store[V, P]) View(ctx context.Context, id ID) (View[V, P], error) {
-	return s.view(ctx, id, metaKey, "", false)
+	return s.view(ctx, id, MetaKey, "", false)
 }
 
 // ReadSnapshot is View for people: rows that cannot be read are left out. Nothing may be
 // decided by it, because the runs left out may be done, and may name blobs.
 func (s *Store[V, P]) ReadSnapshot(ctx context.Context, id ID) (View[V, P], error) {
-	return s.view(ctx, id, metaKey, "", true)
+	return s.view(ctx, id, MetaKey, "", true)
 }
 
 // ViewWithRequests is View with the runs on request: all, or the open ones.
 // Only upkeep should call it: a popular subject has many.
 func (s *Store[V, P]) ViewWithRequests(ctx context.Context, id ID, all bool) (View[V, P], error) {
-	filter := "RowKey ge " + tablestore.Quote(metaKey) + " or " + IsOpen
+	filter := "RowKey ge " + tablestore.Quote(MetaKey) + " or " + IsOpen
 	if all {
 		filter = ""
 	}
@@ -53,16 +53,15 @@ func (s *Store[V, P]) view(ctx context.Context, id ID, from, filter string, leav
 		Plans: map[int]P{}, Rows: map[string][]tablestore.Entity{}, LeftOut: map[Key]bool{},
 		product: &s.Product, cursor: map[int]fanOutCursor{},
 	}
-	found, unreadable := false, error(nil)
+	var unreadable error
 	rows := s.subjects.Query(ctx, tablestore.Query{
 		PartitionKey: string(id), RowFrom: from, RowTo: tablestore.PrefixEnd("STEP:"), Filter: filter, Class: tablestore.RowRange,
 		Read: func(row tablestore.Entity) error {
-			found = found || row.RowKey == metaKey
 			err := view.add(row)
 			if err == nil {
 				return nil
 			}
-			if !leaveOut || row.RowKey == metaKey {
+			if !leaveOut || row.RowKey == MetaKey {
 				unreadable = fmt.Errorf("decode row %s of %s: %w: %w", row.RowKey, id, tablestore.ErrUnreadable, err)
 			}
 			if key, bad := ParseRowKey(id, row.RowKey); bad == nil {
@@ -77,7 +76,7 @@ func (s *Store[V, P]) view(ctx context.Context, id ID, from, filter string, leav
 		}
 	}
 	switch {
-	case !found:
+	case view.ETag == "":
 		return View[V, P]{}, ErrNotFound
 	case unreadable != nil:
 		return View[V, P]{}, unreadable
@@ -89,7 +88,7 @@ func (s *Store[V, P]) view(ctx context.Context, id ID, from, filter string, leav
 func (v *View[V, P]) add(row tablestore.Entity) (err error) {
 	kind, rest, _ := strings.Cut(row.RowKey, ":")
 	switch {
-	case kind == metaKey:
+	case kind == MetaKey:
 		v.Record, err = readMeta[V](row)
 	case kind == "NEXT":
 		var generation int

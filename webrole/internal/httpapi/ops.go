@@ -7,6 +7,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/cutroom/cutroom/shared/azq/azqops"
+	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/engine/upkeep"
 	"github.com/cutroom/cutroom/shared/engine/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -48,8 +49,8 @@ func (s *Server) ListUnreadable(c *gin.Context, params api.ListUnreadableParams)
 func (s *Server) DeleteUnreadable(c *gin.Context, rowID string) {
 	ctx := c.Request.Context()
 	row, err := s.Unreadable.Get(ctx, rowID)
-	if id, isVideo := workflow.Declaration.SubjectOfMeta(row); err == nil && isVideo {
-		_, err = s.Videos.Delete(ctx, id, "")
+	if err == nil && row.Table == workflow.VideosTable && row.RowKey == engine.MetaKey {
+		_, err = s.Videos.Delete(ctx, engine.ID(row.PartitionKey), "")
 	} else if err == nil {
 		err = s.Unreadable.Delete(ctx, row)
 	}
