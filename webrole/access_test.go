@@ -29,7 +29,6 @@ const wanted = `
 free GET /livez
 free GET /readyz
 viewers GET /
-viewers GET /mine
 viewers GET /upload
 viewers GET /race
 viewers GET /watch/:id

@@ -14,7 +14,6 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/settings"
 	"github.com/cutroom/cutroom/shared/logging"
 	"github.com/cutroom/cutroom/shared/price"
-	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/middleware"
@@ -42,8 +41,6 @@ type config struct {
 	PublicOps bool               // WEBROLE_PUBLIC_OPS: operator's routes on the public listener, too
 	OpsFrom   middleware.Proxies // WEBROLE_OPS_NETWORKS: where they are asked for there; empty: anywhere
 
-	Limits videostore.Limits // WEBROLE_CLIPS_PER_VIDEO, WEBROLE_CLIPS, WEBROLE_REPROCESSINGS: work that waits at once; WEBROLE_QUOTA_*: what an owner may have
-
 	Prices price.Table // WEBROLE_PRICES: what things cost, for GET /videos/{id}/cost
 
 	optional []web.Optional // features, with what they have read
@@ -61,7 +58,6 @@ const defaultAdminAddr = "127.0.0.1:9090"
 const (
 	maxRate     = 1_000_000
 	maxWorkTime = 10 * time.Minute
-	maxOpen     = 500 // places of a ledger, see videostore.QuotasTable
 )
 
 // loadConfig reads the environment. One error lists every bad variable.
@@ -78,14 +74,7 @@ func loadConfig(getenv func(string) string) (config, error) {
 			API:      env.Int("WEBROLE_RATE_LIMIT", 0, 0, maxRate),
 			Playback: env.Int("WEBROLE_PLAYBACK_RATE_LIMIT", 0, 0, maxRate),
 		},
-		Open: env.Int("WEBROLE_CONNECTIONS", 1000, 0, 1_000_000),
-		Limits: videostore.Limits{
-			ClipsOfVideo:  env.Int("WEBROLE_CLIPS_PER_VIDEO", 8, 1, maxOpen),
-			Clips:         int64(env.Int("WEBROLE_CLIPS", 64, 1, maxOpen)),
-			Reprocessings: int64(env.Int("WEBROLE_REPROCESSINGS", 16, 1, maxOpen)),
-			Owner:         quotas(&env, videostore.Quota{StoredBytes: 100 << 30, Waiting: 100, Minutes: 600, Clips: 16}),
-			Local:         quotas(&env, videostore.Quota{}), // the holder of the token, and requests over loopback
-		},
+		Open:         env.Int("WEBROLE_CONNECTIONS", 1000, 0, 1_000_000),
 		UploadMemory: int64(env.Int("WEBROLE_UPLOAD_MEMORY", 256, upload.MinMemory>>20, 64<<10)) << 20,
 		WorkTime:     env.Duration("WEBROLE_REQUEST_TIMEOUT", middleware.WorkTime, time.Second, maxWorkTime),
 		DrainTimeout: env.Duration("WEBROLE_DRAIN_TIMEOUT", 20*time.Second, 0, 10*time.Minute),
@@ -121,17 +110,6 @@ func (c *config) readAccess(env *settings.Reader) {
 	}
 }
 
-// quotas reads what an owner may have. unset is what holds where a variable is not set.
-func quotas(env *settings.Reader, unset videostore.Quota) videostore.Quota {
-	read := func(name string, unset int64, most int) int64 { return int64(env.Int(name, int(unset), 0, most)) }
-	return videostore.Quota{
-		StoredBytes: read("WEBROLE_QUOTA_STORED", unset.StoredBytes>>30, 1<<20) << 30,
-		Waiting:     read("WEBROLE_QUOTA_WAITING", unset.Waiting, 1<<20),
-		Minutes:     read("WEBROLE_QUOTA_MINUTES", unset.Minutes, 1<<20),
-		Clips:       read("WEBROLE_QUOTA_CLIPS", unset.Clips, maxOpen),
-	}
-}
-
 // local reports whether the public listener is on loopback.
 func (c config) local() bool {
 	host, _, _ := net.SplitHostPort(c.Addr)
@@ -159,7 +137,7 @@ func (c config) LogValue() slog.Value {
 	shown := []slog.Attr{
 		slog.Any("storage", c.Storage), slog.String("visibility", workflow.Visibilities(c.Queues)),
 		slog.String("address", c.Addr), slog.String("admin", c.AdminAddr), slog.Bool("token", c.Token != ""), slog.Bool("anonymous", c.Anonymous), slog.Int("playbackKeys", len(c.Links.Keys)),
-		slog.Any("hosts", c.Hosts), slog.Any("origins", c.Origins), slog.Any("rate", c.Rate), slog.Any("proxies", c.Proxies), slog.Bool("publicOps", c.PublicOps), slog.Any("opsFrom", c.OpsFrom), slog.Any("limits", c.Limits),
+		slog.Any("hosts", c.Hosts), slog.Any("origins", c.Origins), slog.Any("rate", c.Rate), slog.Any("proxies", c.Proxies), slog.Bool("publicOps", c.PublicOps), slog.Any("opsFrom", c.OpsFrom),
 		slog.Any("prices", c.Prices),
 		slog.Int64("uploadMemory", c.UploadMemory),
 		slog.Duration("drainDelay", c.DrainDelay), slog.Duration("drainTimeout", c.DrainTimeout),

@@ -33,6 +33,7 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/feature/keys"
 	"github.com/cutroom/cutroom/webrole/internal/feature/lab"
 	"github.com/cutroom/cutroom/webrole/internal/feature/learn"
+	"github.com/cutroom/cutroom/webrole/internal/feature/quotas"
 	"github.com/cutroom/cutroom/webrole/internal/feature/races"
 	"github.com/cutroom/cutroom/webrole/internal/feature/search"
 	"github.com/cutroom/cutroom/webrole/internal/feature/seek"
@@ -50,6 +51,7 @@ import (
 var optional = []func(*settings.Reader) web.Optional{
 	board.Read,
 	lab.Read,
+	quotas.Read,
 	signin.Read,
 }
 
@@ -85,7 +87,6 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	queues := azq.Open(account, azq.Options{Queues: cfg.Queues})
 	blobs := blobstore.New(account)
 	videos := videostore.New(account, queues)
-	videos.SetLimits(cfg.Limits)
 	videos.Observer = videostore.Observer{Subject: measured.changed}
 	register := workers.New(account)
 	previews.Open(videos)

@@ -128,7 +128,6 @@ var visits = []visit{
 	{"listVideos", get("/videos?limit=5")},
 	{"listVideos", get("/videos?channel=Harbour&limit=5")},
 	{"listVideos", get("/videos?channel=Harbour&sort=title&limit=5")},
-	{"listVideos", get("/videos?owner=me&limit=5")},
 	{"getVideo", get("/videos/{id}")},
 	{"editVideo", onNew(http.MethodPatch, "/videos/{id}", `{"title":"Changed"}`, "If-Match", "*")},
 	{"deleteVideo", onNew(http.MethodDelete, "/videos/{id}", nil)},
@@ -291,7 +290,7 @@ func (w *world) measure(wire *azuritetest.Wire) []cost {
 		var c cost
 		for _, call := range wire.Take() {
 			c.requests++
-			if !strings.HasSuffix(call.Table, videostore.QuotasTable) { // as many as the quota allows, whatever the catalogue
+			if !strings.HasSuffix(call.Table, "quotas") { // as many as the quota allows, whatever the catalogue
 				c.rows += call.Rows
 			}
 			c.classes[call.Class]++

@@ -7,13 +7,14 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/quotas"
 	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
 // refusedFor fails unless a quota refused, with a status and the rest of the quota.
-func (a answer) refusedFor(t *testing.T, status int, name api.QuotaName, left int64) {
+func (a answer) refusedFor(t *testing.T, status int, name string, left int64) {
 	t.Helper()
 	a.want(t, status, "quota_exceeded")
 	var p api.Problem
@@ -61,7 +62,7 @@ func TestLastPlaceIsGivenOnce(t *testing.T) {
 	if in.Load() != 5 || refused.Load() != 11 {
 		t.Errorf("%d got in and %d were refused, want 5 and 11", in.Load(), refused.Load())
 	}
-	two.as(owner, "POST", "/api/v1/videos", `{"title":"a"}`).refusedFor(t, 429, api.QuotaVideosWaiting, 0)
+	two.as(owner, "POST", "/api/v1/videos", `{"title":"a"}`).refusedFor(t, 429, quotas.Waiting, 0)
 	two.as(stranger, "POST", "/api/v1/videos", `{"title":"a"}`).want(t, 201, "")
 }
 
@@ -72,11 +73,11 @@ func TestStoredBytesHaveAQuota(t *testing.T) {
 	c := openCommunity(t, map[string]string{"WEBROLE_QUOTA_STORED": "1"})
 	const gib = 1 << 30
 	c.as(owner, "POST", "/api/v1/videos", map[string]any{"title": "a", "sizeBytes": gib - 100}).want(t, 201, "")
-	c.as(owner, "POST", "/api/v1/videos", map[string]any{"title": "a", "sizeBytes": 101}).refusedFor(t, 403, api.QuotaStoredBytes, 100)
+	c.as(owner, "POST", "/api/v1/videos", map[string]any{"title": "a", "sizeBytes": 101}).refusedFor(t, 403, quotas.Stored, 100)
 	silent := c.announce(owner, video.Public) // without a size
 	path := "/api/v1/videos/" + silent
-	c.as(owner, "PUT", path+"/content", movie(101)).refusedFor(t, 403, api.QuotaStoredBytes, 100)
-	c.as(owner, "POST", path+"/upload", map[string]any{"sizeBytes": 101}).refusedFor(t, 403, api.QuotaStoredBytes, 100)
+	c.as(owner, "PUT", path+"/content", movie(101)).refusedFor(t, 403, quotas.Stored, 100)
+	c.as(owner, "POST", path+"/upload", map[string]any{"sizeBytes": 101}).refusedFor(t, 403, quotas.Stored, 100)
 
 	if left := c.blobsOf(silent); left != nil {
 		t.Errorf("refused uploads left %v", left)
@@ -98,31 +99,7 @@ func TestReservationOfABrokenRequest(t *testing.T) {
 	if again := decode[api.Video](t, announce(), http.StatusCreated); again.Id != first.Id {
 		t.Error("a repetition made another video")
 	}
-	c.as(owner, "POST", "/api/v1/videos", `{"title":"a"}`).refusedFor(t, 429, api.QuotaVideosWaiting, 0)
-}
-
-// Without a setting, quotas hold for owners with keys, and not for who comes over
-// loopback or with the token; with one, for everybody.
-func TestQuotaOfTheBuiltInOwner(t *testing.T) {
-	t.Parallel()
-	for _, set := range []string{"", "7"} {
-		cfg, err := loadConfig(func(name string) string {
-			return map[string]string{
-				"WEBROLE_QUOTA_WAITING": set, "WEBROLE_QUOTA_CLIPS": set, "WEBROLE_QUOTA_MINUTES": set, "WEBROLE_QUOTA_STORED": set,
-				"AZURE_STORAGE_CONNECTION_STRING": azuritetest.ConnectionString(t),
-			}[name]
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		everybody, local := cfg.Limits.Owner, cfg.Limits.Local
-		if set == "" && (local.StoredBytes+local.Waiting+local.Minutes+local.Clips != 0 || everybody.StoredBytes*everybody.Waiting*everybody.Minutes*everybody.Clips == 0) {
-			t.Errorf("unset: %+v, %+v", everybody, local)
-		}
-		if set != "" && (local != everybody || local.StoredBytes != 7<<30 || local.Clips != 7) {
-			t.Errorf("set: %+v, %+v", everybody, local)
-		}
-	}
+	c.as(owner, "POST", "/api/v1/videos", `{"title":"a"}`).refusedFor(t, 429, quotas.Waiting, 0)
 }
 
 // Owners find all that is theirs, and nothing else, newest first.
@@ -160,4 +137,14 @@ func TestMyVideos(t *testing.T) {
 	c.as(owner, "GET", "/api/v1/videos?owner=me&channel=main", nil).want(t, 400, "invalid_parameter")
 	page := decode[api.VideoList](t, c.as(owner, "GET", "/api/v1/videos?owner=me&limit=1", nil), http.StatusOK)
 	c.as(stranger, "GET", "/api/v1/videos?owner=me&pageToken="+*page.NextPageToken, nil).want(t, 400, "invalid_page_token")
+}
+
+func init() {
+	parts = append(parts, part{
+		routes: "viewers GET /mine\n",
+		visits: []visit{{"listVideos", get("/videos?owner=me&limit=5")}},
+		lists: []list{
+			{"listVideos", "/videos?owner=me", []damage{{quotas.Table, "+local VIDEO:strange", 0}, {workflow.VideosTable, "{other} META", 1}}},
+		},
+	})
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/engine/workers"
-	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
@@ -66,10 +65,6 @@ var lists = []list{
 	{
 		"listVideos", "/videos?channel=main&sort=title",
 		[]damage{{catalog.CatalogTable, "main TITLE:.*__{other}", 1}, {workflow.VideosTable, "{other} META", 1}},
-	},
-	{
-		"listVideos", "/videos?owner=me",
-		[]damage{{videostore.QuotasTable, "+local VIDEO:strange", 0}, {workflow.VideosTable, "{other} META", 1}},
 	},
 	{"listSteps", "/videos/{id}/steps", []damage{
 		{workflow.VideosTable, "{id} STEP:00001:encode:00001", 1},

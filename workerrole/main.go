@@ -35,6 +35,7 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/feature/keys"
 	"github.com/cutroom/cutroom/workerrole/internal/feature/loudness"
 	"github.com/cutroom/cutroom/workerrole/internal/feature/preview"
+	"github.com/cutroom/cutroom/workerrole/internal/feature/quotas"
 	"github.com/cutroom/cutroom/workerrole/internal/feature/races"
 	"github.com/cutroom/cutroom/workerrole/internal/feature/search"
 	"github.com/cutroom/cutroom/workerrole/internal/feature/trail"
@@ -110,6 +111,7 @@ func runWith(ctx context.Context, cfg config) error {
 // features are those that this worker role has.
 func features(account *azstore.Account, needs step.Needs, cfg config) []step.Feature {
 	return []step.Feature{
+		quotas.New(account, needs),
 		search.New(account),
 		races.New(account),
 		viewcount.New(account, needs),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	cdplog "github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 
 	"github.com/cutroom/cutroom/e2e/client"
@@ -319,3 +321,21 @@ const readNumber = `(() => {
   for (let bit = 0; bit < 12; bit++) if (pixels[8 * bit + 4] + pixels[8 * bit] > 256) number |= 1 << bit;
   return number;
 })()`
+
+// bearer shows a token with every request.
+type bearer string
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+string(b))
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// showing makes a tab show a token with every request.
+func showing(t *testing.T, tab context.Context, token string) {
+	t.Helper()
+	headers := network.Headers{"Authorization": "Bearer " + token}
+	if _, err := chromedp.Call(tab, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: headers}); err != nil {
+		t.Fatal(err)
+	}
+}

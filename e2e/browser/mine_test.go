@@ -1,8 +1,6 @@
 package browser_test
 
 import (
-	"context"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,24 +14,6 @@ import (
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 )
-
-// bearer shows a token with every request.
-type bearer string
-
-func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.Header.Set("Authorization", "Bearer "+string(b))
-	return http.DefaultTransport.RoundTrip(r)
-}
-
-// showing makes a tab show a token with every request.
-func showing(t *testing.T, tab context.Context, token string) {
-	t.Helper()
-	headers := network.Headers{"Authorization": "Bearer " + token}
-	if _, err := chromedp.Call(tab, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: headers}); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // playAddress plays an address with hls.js in the player of a page, and writes down
 // what happens.

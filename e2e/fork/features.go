@@ -42,7 +42,7 @@ var features = []feature{
 	}},
 	{name: "clips", words: []string{"StepClip", "ClipLife", "setUpClip", "showClip"}, files: []string{
 		"webrole/web/src/clip.ts", "webrole/web/templates/parts/clip.html",
-		"shared/clips", "shared/videostore/clip_*test.go", "webrole/internal/feature/clips", "webrole/clips_test.go",
+		"shared/clips", "shared/videostore/clip_*test.go", "shared/quotas/clip_*test.go", "webrole/internal/feature/clips", "webrole/clips_test.go",
 		"webrole/internal/playback/clips_test.go", "workerrole/internal/feature/clips", "workerrole/internal/ffmpeg/clip*.go",
 		"workerrole/internal/media/clip*.go", "e2e/crash/clip_test.go", "e2e/journey/clip.go", "e2e/soak", "docs/soak.md",
 		"docs/patterns/clips*",
@@ -79,6 +79,10 @@ var features = []feature{
 	{name: "previews", files: []string{
 		"shared/previews", "workerrole/internal/feature/preview", "workerrole/internal/media/preview*.go", "webrole/preview_test.go",
 		"webrole/internal/playback/preview_test.go", "e2e/crash/preview_test.go",
+	}},
+	{name: "quotas", files: []string{ // whose lines the lists of one's own videos are
+		"webrole/web/src/entry/mine.ts", "webrole/web/templates/mine.html", "shared/quotas", "webrole/internal/api/quotas_test.go",
+		"webrole/internal/feature/quotas", "webrole/quota_test.go", "workerrole/internal/feature/quotas", "e2e/crash/quota_test.go", "e2e/browser/mine_test.go",
 	}},
 	{name: "registrations", words: []string{"setUpRace", "raceFields"}, files: []string{
 		"webrole/web/src/entry/race.ts", "webrole/web/src/tie.ts", "webrole/web/templates/race.html", "webrole/web/templates/parts/race.html", "webrole/web/static/start-list.csv",
@@ -220,10 +224,7 @@ func cutLines(file string, goes func(line string) bool) (cut int, err error) {
 		}
 		rest += line
 	}
-	if cut > 0 {
-		err = os.WriteFile(file, []byte(rest), 0o600) // the mode of the file stays
-	}
-	return cut, err
+	return cut, os.WriteFile(file, []byte(rest), 0o600) // the mode of the file stays
 }
 
 var link = regexp.MustCompile(`\]\(([^):#]+)[^):]*\)`)

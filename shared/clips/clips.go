@@ -113,10 +113,9 @@ func List(ctx context.Context, s *videostore.Store, id engine.ID, limit int, tok
 
 // Request asks for a clip of the generation that plays and returns its step. A second
 // request for the same frames finds the same row, but one that failed is promised again. Safe to
-// repeat. engine.ErrNotFound when the video is deleted, engine.ErrState when another generation plays, videostore.ErrBusy when too
-// many clips are open, a *videostore.QuotaError when asker has too many open.
+// repeat. engine.ErrNotFound when the video is deleted, engine.ErrState when another generation plays, and
+// the refusal of the store's quotas.
 func Request(ctx context.Context, s *videostore.Store, key engine.Key, asker string) (engine.Run, error) {
-	reserved := false
 	return s.Request(ctx, key, func(v video.Video, clip *engine.Run) (bool, error) {
 		switch {
 		case v.Serving != key.Generation:
@@ -126,8 +125,6 @@ func Request(ctx context.Context, s *videostore.Store, key engine.Key, asker str
 		case clip.State == "":
 			clip.CreatedAt = engine.Now()
 		}
-		err := s.ReservePlace(ctx, asker, key, reserved)
-		reserved = true
-		return true, err
+		return true, s.Quotas.TakePlace(ctx, asker, key)
 	})
 }

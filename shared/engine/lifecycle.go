@@ -115,22 +115,19 @@ func (s *Store[V, P]) Retry(ctx context.Context, id ID) (Record[V], error) {
 	return s.write(ctx, before, view.Subject, append(missing, s.FollowMessage()))
 }
 
-// MayReprocess reports whether a new generation can begin: none is being made, and the source
-// is there.
-func (m Meta) MayReprocess() bool { return m.State.Terminal() && !m.UploadedAt.IsZero() }
-
 // Reprocess starts a new generation from the stored source. The old one serves until the
 // new one is ready. ErrState when the subject is being processed or was never uploaded, and
 // the refusal of its quotas.
 func (s *Store[V, P]) Reprocess(ctx context.Context, id ID) (Record[V], error) {
 	return s.Change(ctx, id, "", func(v *V) ([]OutboxMessage, error) {
 		m := metaOf(v)
-		if !m.MayReprocess() {
+		if !m.State.Terminal() || m.UploadedAt.IsZero() {
 			return nil, ErrState
 		}
 		m.Generation++
 		m.State, m.Error, m.Items, m.ItemVersion = Uploaded, nil, 0, max(m.ItemVersion, s.ItemVersion)
-		return []OutboxMessage{s.FirstMessage(*m)}, nil
+		first := s.FirstMessage(*m)
+		return []OutboxMessage{first}, s.Quotas.TakePlace(ctx, "", first.Key)
 	})
 }
 

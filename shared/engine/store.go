@@ -61,7 +61,10 @@ type Quotas[V any] interface {
 	// Reserve takes what a subject will need, before it is created or begins again. An error
 	// that is ErrRefused says that nothing was taken.
 	Reserve(ctx context.Context, subject V) error
-	// CountOwned makes what is counted follow META; without one it gives back all that was taken.
+	// TakePlace takes a place for work that is about to be promised: a run on request, which asker
+	// asks for, or the first of a generation that is made again. It goes when the work has ended.
+	TakePlace(ctx context.Context, asker string, work Key) error
+	// CountOwned makes what is counted follow META, or its absence.
 	CountOwned(ctx context.Context, id ID) error
 }
 
@@ -69,6 +72,8 @@ type Quotas[V any] interface {
 type unlimited[V any] struct{}
 
 func (unlimited[V]) Reserve(context.Context, V) error { return nil }
+
+func (unlimited[V]) TakePlace(context.Context, string, Key) error { return nil }
 
 func (unlimited[V]) CountOwned(context.Context, ID) error { return nil }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // Tables are all that the store keeps.
-var Tables = []string{workflow.VideosTable, engine.InflightTable, engine.IdempotencyTable, QuotasTable}
+var Tables = []string{workflow.VideosTable, engine.InflightTable, engine.IdempotencyTable}
 
 // The engine's types, of videos.
 type (
@@ -27,20 +27,15 @@ type Store struct {
 	// Preview adds to what is committed what can be watched before that, and tells of which
 	// chunks. By itself it adds nothing: see package previews.
 	Preview func(View, playlist.Presentation) (shown playlist.Presentation, chunks map[int]bool, _ error)
-
-	quotas      *tablestore.Table
-	limits      Limits
-	ledgerLocks [64]ledgerLock // by hash
 }
 
 // New returns a store on the account's tables, which must exist.
 func New(a *azstore.Account, sender engine.Sender) *Store {
-	s := &Store{quotas: tablestore.New(a, QuotasTable)}
-	s.Store = engine.New(a, sender, engine.Product[video.Video, video.Plan]{
+	s := &Store{Store: engine.New(a, sender, engine.Product[video.Video, video.Plan]{
 		Declaration: workflow.Declaration, ItemVersion: workflow.ItemVersion, Promises: workflow.PromisesFor,
-		DueWith: dueWith, Playable: playable, Quotas: s,
+		DueWith: dueWith, Playable: playable,
 		RowKinds: map[string]func(tablestore.Entity) error{},
-	})
+	})}
 	s.Preview = func(_ View, p playlist.Presentation) (playlist.Presentation, map[int]bool, error) { return p, nil, nil }
 	return s
 }

@@ -279,6 +279,8 @@ func (p *places) CountOwned(ctx context.Context, id engine.ID) error {
 	return nil
 }
 
+func (*places) TakePlace(context.Context, string, engine.Key) error { return nil }
+
 // What a request reserved that died before it announced its sum is given back; what
 // one that goes on has reserved is not.
 func TestReconcilerGivesBackWhatADeadRequestReserved(t *testing.T) {

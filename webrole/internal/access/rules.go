@@ -19,7 +19,6 @@ var Core = Rules{
 	"GET /readyz": Anyone,
 
 	"GET /":              Look,
-	"GET /mine":          Look, // whose they are the list of the API knows
 	"GET /upload":        Look,
 	"GET /race":          Look,
 	"GET /watch/:id":     Look, // a page without data; what it shows it asks the API for

@@ -45,7 +45,12 @@ func (s *Server) idsListed(c *gin.Context, params api.ListVideosParams) (ids []e
 	case own && owner == "":
 		return nil, "", access.Refused(c)
 	case own:
-		return s.Videos.Owned(ctx, owner, limit, token)
+		for _, f := range s.Features {
+			if f.Owned != nil {
+				return f.Owned(ctx, owner, limit, token)
+			}
+		}
+		return nil, "", problem.New(problem.NotFound, "Videos are not listed by owner here.")
 	case params.Channel == "":
 		return s.Catalog.Recent(ctx, limit, token)
 	}

@@ -79,7 +79,6 @@ func (p *Pages) Register(r gin.IRouter) {
 	}
 	searches := func(c *gin.Context) (any, error) { return c.Request.URL.RawQuery != "", nil }
 	show("/", "home", searches)
-	show("/mine", "mine", web.Nothing)
 	show("/upload", "upload", web.Nothing)
 	show("/watch/:id", "watch", checkID)
 	show("/embed/:id", "embed", checkID, framed)

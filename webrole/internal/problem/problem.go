@@ -15,7 +15,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -24,7 +23,6 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/engine"
-	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
@@ -69,7 +67,6 @@ var (
 	PreconditionNeed = Code{"precondition_required", http.StatusPreconditionRequired}
 	RateLimited      = Code{"rate_limited", http.StatusTooManyRequests}
 	TooBusy          = Code{"too_busy", http.StatusTooManyRequests} // no room for more work at the moment; nothing was done
-	QuotaExceeded    = Code{"quota_exceeded", http.StatusTooManyRequests}
 	Internal         = Code{"internal", http.StatusInternalServerError}
 	StorageBusy      = Code{"storage_unavailable", http.StatusServiceUnavailable}
 	NotYet           = Code{"not_playable_yet", http.StatusNotFound}
@@ -83,9 +80,9 @@ var (
 type Error struct {
 	Code       Code
 	Detail     string
-	RetryAfter int        // seconds; 0: no header
-	Cause      error      // for the log
-	Quota      *api.Quota // which one, of QuotaExceeded
+	RetryAfter int                // seconds; 0: no header
+	Cause      error              // for the log
+	Members    func(*api.Problem) // adds those that a feature has; may be nil
 }
 
 func (e *Error) Error() string {
@@ -149,8 +146,11 @@ func Write(w http.ResponseWriter, r *http.Request, err error) {
 	requestID := w.Header().Get("X-Request-Id")
 	_, storageCode, _ := azstore.Describe(err) // if storage had a part in it
 	body := api.Problem{
-		Type: "about:blank", Title: cmp.Or(http.StatusText(e.Code.Status), "Client Closed Request"), Status: e.Code.Status, Detail: e.Detail, Code: e.Code.Name, Quota: e.Quota,
+		Type: "about:blank", Title: cmp.Or(http.StatusText(e.Code.Status), "Client Closed Request"), Status: e.Code.Status, Detail: e.Detail, Code: e.Code.Name,
 		StorageErrorCode: api.Some(storageCode), RequestId: api.Some(requestID),
+	}
+	if e.Members != nil {
+		e.Members(&body)
 	}
 	if e.Code.Status >= http.StatusInternalServerError {
 		slog.ErrorContext(r.Context(), "request failed", "request", requestID, "method", r.Method, "path", r.URL.Path, "code", e.Code.Name, "error", err)
@@ -222,7 +222,6 @@ func answer(ctx context.Context, err error) *Error {
 	var known *Error
 	var failure *engine.Failure
 	var tooLarge *http.MaxBytesError
-	var quota *videostore.QuotaError
 	switch {
 	case errors.As(err, &known):
 		return known
@@ -230,10 +229,6 @@ func answer(ctx context.Context, err error) *Error {
 		return New(Code{string(failure.Code), http.StatusUnsupportedMediaType}, "%s", failure.Detail)
 	case errors.As(err, &tooLarge):
 		return New(BodyTooLarge, "The body is larger than %d bytes.", tooLarge.Limit)
-	case errors.As(err, &quota):
-		return quotaProblem(quota)
-	case errors.Is(err, videostore.ErrBusy):
-		return New(TooBusy, "As much of this waits to be made as is allowed. Nothing was asked for; try again later.").After(5)
 	case azq.IsMissing(err):
 		return New(QueueNotFound, "The queue does not exist yet.")
 	}
@@ -248,22 +243,6 @@ func answer(ctx context.Context, err error) *Error {
 		return away()
 	}
 	return New(Internal, "Something went wrong on our side. The request id leads to the reason in the log.")
-}
-
-// quotaProblem is 403 where only the owner can make room, and 429 where time will.
-func quotaProblem(q *videostore.QuotaError) *Error {
-	e := New(QuotaExceeded, "The quota %s of %d is used up; %d are left. Nothing was done.", q.Quota, q.Limit, q.Left)
-	switch q.Quota {
-	case videostore.QuotaStored:
-		e.Code.Status, e.RetryAfter = http.StatusForbidden, 0
-	case videostore.QuotaMinutes:
-		now := time.Now().UTC()
-		e.RetryAfter = int(now.Truncate(24*time.Hour).Add(24*time.Hour).Sub(now)/time.Second) + 1
-	default:
-		e.RetryAfter = 30
-	}
-	e.Quota = &api.Quota{Name: api.QuotaName(q.Quota), Limit: q.Limit, Left: q.Left}
-	return e
 }
 
 func away() *Error {

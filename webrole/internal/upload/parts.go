@@ -94,7 +94,7 @@ func (s *Service) layOut(ctx context.Context, rec videostore.Record, size int64,
 	}
 	wanted := rec.Subject
 	wanted.SizeBytes = size
-	if err := s.videos.Reserve(ctx, wanted); err != nil {
+	if err := s.videos.Quotas.Reserve(ctx, wanted); err != nil {
 		return rec, err
 	}
 	if err := s.videos.MarkInflight(ctx, rec.Subject.Meta); err != nil {

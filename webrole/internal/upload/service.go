@@ -101,7 +101,7 @@ func (s *Service) Put(ctx context.Context, rec videostore.Record, body io.Reader
 	}
 	wanted := rec.Subject
 	wanted.SizeBytes = size
-	if err := s.videos.Reserve(ctx, wanted); err != nil { // before the body is asked for
+	if err := s.videos.Quotas.Reserve(ctx, wanted); err != nil { // before the body is asked for
 		return none, err
 	}
 	if err := s.reserve(); err != nil {

@@ -55,7 +55,11 @@ type Feature struct {
 	Plays     map[string]Files                              // what it serves below /v/{id}/, by folder
 	Extend    PlaylistEditor                                // adds to multivariant playlists
 	Keys      access.Keyring                                // the API keys of programs
+	Owned     Owned                                         // lists the videos of an owner
 }
+
+// Owned returns a page of an owner's videos, newest first, and the token of the next page.
+type Owned func(ctx context.Context, owner string, limit int, token string) (ids []engine.ID, next string, err error)
 
 // Files finds a file by its name in a folder of a video.
 type Files func(ctx context.Context, v video.Video, name string) (File, error)

@@ -1791,27 +1791,6 @@ export interface components {
             items: components["schemas"]["Worker"][];
             nextPageToken?: string;
         };
-        /**
-         * @description What an owner has no room for, in a problem `quota_exceeded`: 403 for
-         *     `stored_bytes`, because only deleting helps, and 429 for the others, with
-         *     `Retry-After`.
-         */
-        Quota: {
-            /**
-             * @description `stored_bytes` of uploads, announced or here; `videos_waiting`, announced
-             *     or being processed; `minutes_a_day` of video processed, by the day of UTC;
-             *     `clips_waiting` to be made.
-             * @enum {string}
-             */
-            name: "stored_bytes" | "videos_waiting" | "minutes_a_day" | "clips_waiting";
-            /** Format: int64 */
-            limit: number;
-            /**
-             * Format: int64
-             * @description How much may still be asked for.
-             */
-            left: number;
-        };
         /** @description RFC 9457. */
         Problem: {
             /** @example about:blank */
@@ -1824,9 +1803,9 @@ export interface components {
             code: string;
             /** @description What Azure Storage said, where it caused the problem (Q15). */
             storageErrorCode?: string;
-            quota?: components["schemas"]["Quota"];
             /** @description Also in the response header and in the logs. */
             requestId?: string;
+            quota?: components["schemas"]["Quota"];
         };
         /** @description What the board shows. */
         BoardEvent: {
@@ -2537,6 +2516,27 @@ export interface components {
             duplicated?: components["schemas"]["LabDuplicated"];
             /** @description How many will be uploaded. */
             videos?: number;
+        };
+        /**
+         * @description What an owner has no room for, in a problem `quota_exceeded`: 403 for
+         *     `stored_bytes`, because only deleting helps, and 429 for the others, with
+         *     `Retry-After`.
+         */
+        Quota: {
+            /**
+             * @description `stored_bytes` of uploads, announced or here; `videos_waiting`, announced
+             *     or being processed; `minutes_a_day` of video processed, by the day of UTC;
+             *     `clips_waiting` to be made.
+             * @enum {string}
+             */
+            name: "stored_bytes" | "videos_waiting" | "minutes_a_day" | "clips_waiting";
+            /** Format: int64 */
+            limit: number;
+            /**
+             * Format: int64
+             * @description How much may still be asked for.
+             */
+            left: number;
         };
         Bib: number;
         Age: number;

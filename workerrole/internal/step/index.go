@@ -16,7 +16,7 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 )
 
-// Index makes the catalogue, what its owner has and the rows of features follow META.
+// Index makes the catalogue and the rows of features follow META.
 //
 //	Reads   META
 //	Writes  tables catalog, recent, owners, those of features
@@ -48,7 +48,7 @@ func (s Index) Run(ctx context.Context, w *pipeline.Work) (none videostore.Commi
 	// a video at once.
 	listed := s.Catalog.Sync(ctx, id, current)
 	failpoint.Hit("index/catalogued")
-	failed := []error{listed, s.Videos.CountOwned(ctx, id)}
+	failed := []error{listed}
 	for _, f := range s.Features {
 		if f.Index != nil {
 			failed = append(failed, f.Index(ctx, id, current))

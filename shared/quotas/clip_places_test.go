@@ -1,4 +1,4 @@
-package videostore_test
+package quotas_test
 
 import (
 	"errors"
@@ -11,6 +11,8 @@ import (
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/clips"
 	"github.com/cutroom/cutroom/shared/engine"
+	"github.com/cutroom/cutroom/shared/engine/enginetest"
+	"github.com/cutroom/cutroom/shared/quotas"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -28,7 +30,7 @@ func allowed(t *testing.T, s *videostore.Store, keys []engine.Key) (in []engine.
 	for _, k := range keys {
 		wg.Go(func() {
 			_, err := clips.Request(t.Context(), s, k, video.LocalOwner)
-			if err != nil && !errors.Is(err, videostore.ErrBusy) {
+			if err != nil && !errors.Is(err, quotas.ErrBusy) {
 				t.Error(err)
 			}
 			mu.Lock()
@@ -47,25 +49,27 @@ func allowed(t *testing.T, s *videostore.Store, keys []engine.Key) (in []engine.
 // room.
 func TestOpenClipsOfOneVideo(t *testing.T) {
 	t.Parallel()
-	s, out := setup(t)
-	id := finished(t, s, out)
-	s.SetLimits(videostore.Limits{ClipsOfVideo: 3})
+	a, out := opened(t), &enginetest.Mailbox{}
+	s := videostore.New(a, out)
+	quotas.Open(a, s, quotas.Limits{ClipsOfVideo: 3})
+	id := finished(t, s)
+	out.Items = nil
 	var keys []engine.Key
 	for i := range 8 {
 		keys = append(keys, clipOf(id, i))
 	}
 	in := allowed(t, s, keys)
-	if len(in) != 3 || len(out.take()) != 3 {
+	if len(in) != 3 || len(out.Items) != 3 {
 		t.Fatalf("%d of 8 are let in, want 3", len(in))
 	}
-	if again := allowed(t, s, in); len(again) != 3 || len(out.take()) != 0 {
+	if again := allowed(t, s, in); len(again) != 3 || len(out.Items) != 3 {
 		t.Errorf("asking again for what is open: %d of 3 answered", len(again))
 	}
 	c, err := s.Claim(t.Context(), in[0], "m", "w", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := clips.Request(t.Context(), s, clipOf(id, 20), video.LocalOwner); !errors.Is(err, videostore.ErrBusy) {
+	if _, err := clips.Request(t.Context(), s, clipOf(id, 20), video.LocalOwner); !errors.Is(err, quotas.ErrBusy) {
 		t.Errorf("while one is running: %v, want ErrBusy", err)
 	}
 	if err := c.Commit(t.Context(), videostore.Commit{Output: clips.Output{Blob: "b"}}); err != nil {
@@ -80,12 +84,11 @@ func TestOpenClipsOfOneVideo(t *testing.T) {
 // clips that ended, failed or went with their video make room.
 func TestOpenClipsOfAllVideos(t *testing.T) {
 	t.Parallel()
-	s, out := setup(t)
-	s.SetLimits(videostore.Limits{Clips: 4})
+	s, _ := open(opened(t), quotas.Limits{Clips: 4})
 	var ids []engine.ID
 	var keys []engine.Key
 	for range 3 {
-		id := finished(t, s, out)
+		id := finished(t, s)
 		ids = append(ids, id)
 		for i := range 3 {
 			keys = append(keys, clipOf(id, i))
@@ -107,7 +110,7 @@ func TestOpenClipsOfAllVideos(t *testing.T) {
 				}
 				if _, err := clips.Request(t.Context(), s, k, video.LocalOwner); err == nil {
 					in[k] = true
-				} else if !errors.Is(err, videostore.ErrBusy) {
+				} else if !errors.Is(err, quotas.ErrBusy) {
 					t.Fatal(err)
 				}
 			}
@@ -115,7 +118,7 @@ func TestOpenClipsOfAllVideos(t *testing.T) {
 		})
 	}
 	fill()
-	if _, err := clips.Request(t.Context(), s, clipOf(ids[0], 50), video.LocalOwner); !errors.Is(err, videostore.ErrBusy) {
+	if _, err := clips.Request(t.Context(), s, clipOf(ids[0], 50), video.LocalOwner); !errors.Is(err, quotas.ErrBusy) {
 		t.Fatalf("one too many: %v, want ErrBusy", err)
 	}
 	for k := range in {
@@ -142,7 +145,7 @@ func TestOpenClipsOfAllVideos(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	id := finished(t, s, out)
+	id := finished(t, s)
 	in, keys = map[engine.Key]bool{}, []engine.Key{clipOf(id, 1), clipOf(id, 2), clipOf(id, 3), clipOf(id, 4)}
 	fill()
 }
@@ -150,12 +153,12 @@ func TestOpenClipsOfAllVideos(t *testing.T) {
 // Two processes that let clips in at once do not let in one too many.
 func TestOpenClipsAcrossProcesses(t *testing.T) {
 	t.Parallel()
-	a, out := opened(t), &outgoing{}
-	stores := []*videostore.Store{videostore.New(a, out), videostore.New(a, out)}
-	for _, s := range stores {
-		s.SetLimits(videostore.Limits{Clips: 3})
+	a := opened(t)
+	stores := make([]*videostore.Store, 2)
+	for i := range stores {
+		stores[i], _ = open(a, quotas.Limits{Clips: 3})
 	}
-	id := finished(t, stores[0], out)
+	id := finished(t, stores[0])
 	var in atomic.Int64
 	var wg sync.WaitGroup
 	for i := range 12 {
@@ -171,32 +174,22 @@ func TestOpenClipsAcrossProcesses(t *testing.T) {
 	if more := allowed(t, stores[0], []engine.Key{clipOf(id, 50)}); len(more) > 0 {
 		t.Error("one too many is let in")
 	}
-	if _, err := stores[0].Delete(t.Context(), id, ""); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := stores[0].Erase(t.Context(), id, true); err != nil {
-		t.Fatal(err)
-	}
-	for row, err := range tablestore.New(a, videostore.QuotasTable).Query(t.Context(), tablestore.Query{PartitionKey: "!clips", Class: tablestore.RowRange}) {
-		t.Errorf("the purge left %s, %v", row.RowKey, err)
-	}
 }
 
 // Each requester of clips has a quota of their own, no matter who owns the video.
 func TestQuotaOfClips(t *testing.T) {
 	t.Parallel()
-	s, out := setup(t)
-	id := finished(t, s, out)
-	s.SetLimits(videostore.Limits{Owner: videostore.Quota{Clips: 3}})
+	s, _ := open(opened(t), quotas.Limits{Owner: quotas.Quota{Clips: 3}})
+	id := finished(t, s)
 	var in atomic.Int64
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
 			_, err := clips.Request(t.Context(), s, clipOf(id, i), "ann")
-			var refusal *videostore.QuotaError
+			var refusal *quotas.Error
 			if err == nil {
 				in.Add(1)
-			} else if !errors.As(err, &refusal) || refusal.Quota != videostore.QuotaClips {
+			} else if !errors.As(err, &refusal) || refusal.Name != quotas.Clips {
 				t.Error(err)
 			}
 		})
@@ -213,7 +206,7 @@ func TestQuotaOfClips(t *testing.T) {
 		in.Add(1)
 	}
 	_, err := clips.Request(t.Context(), s, clipOf(id, 40), "ann")
-	refusedFor(t, err, videostore.QuotaClips, 0)
+	refusedFor(t, err, quotas.Clips, 0)
 	for i := range 5 {
 		if _, err := clips.Request(t.Context(), s, clipOf(id, 50+i), "bob"); err != nil && i < 3 {
 			t.Errorf("another owner: %v", err)
@@ -228,20 +221,18 @@ func TestQuotaOfClips(t *testing.T) {
 // of it is counted all the same.
 func TestAPlaceThatWasLeftIsNoPermission(t *testing.T) {
 	t.Parallel()
-	a, out := opened(t), &outgoing{}
-	s := videostore.New(a, out)
-	id := finished(t, s, out)
-	s.SetLimits(videostore.Limits{Owner: videostore.Quota{Clips: 1}})
+	a := opened(t)
+	s, _ := open(a, quotas.Limits{Owner: quotas.Quota{Clips: 1}})
+	id := finished(t, s)
 	if _, err := clips.Request(t.Context(), s, clipOf(id, 1), "ann"); err != nil {
 		t.Fatal(err)
 	}
 	next := clipOf(id, 2)
-	quotas := tablestore.New(a, videostore.QuotasTable)
-	if _, err := quotas.Insert(t.Context(), tablestore.Entity{PartitionKey: "ann", RowKey: "WORK:" + next.ItemID()}); err != nil {
+	if _, err := tablestore.New(a, quotas.Table).Insert(t.Context(), tablestore.Entity{PartitionKey: "ann", RowKey: "WORK:" + next.ItemID()}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
 		_, err := clips.Request(t.Context(), s, next, "ann")
-		refusedFor(t, err, videostore.QuotaClips, 0)
+		refusedFor(t, err, quotas.Clips, 0)
 	}
 }

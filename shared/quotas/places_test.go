@@ -1,4 +1,4 @@
-package videostore_test
+package quotas_test
 
 import (
 	"errors"
@@ -9,59 +9,51 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/engine"
+	"github.com/cutroom/cutroom/shared/quotas"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-// finished makes a video of 8 s at 30 frames per second that is ready and
-// settled, and throws away what was sent for it.
-func finished(t *testing.T, s *videostore.Store, out *outgoing) engine.ID {
+// finished makes a video of 8 s at 30 frames per second that plays.
+func finished(t *testing.T, s *videostore.Store) engine.ID {
 	t.Helper()
-	id := uploaded(t, s)
-	probed(t, s, id, plan(2, false))
-	finish(t, s, id, 1)
-	marks, err := inflight(t, s)
+	v := ownedBy(video.LocalOwner, 900)
+	plan := video.Plan{
+		Plan: engine.Plan{Generation: 1}, FPS: video.Rational{Num: 30, Den: 1}, SegmentFrames: 120, Frames: 240,
+		Renditions: []video.Rendition{{Name: "240p", Width: 426, Height: 240, MaxRate: 450_000}},
+		Chunks:     []video.Chunk{{To: 240}},
+	}
+	_, err := s.Create(t.Context(), v)
+	if err == nil {
+		_, err = s.Uploaded(t.Context(), v.ID, epoch, "etag")
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range marks {
-		if m.ID == id {
-			if err := s.ClearInflight(t.Context(), m); err != nil {
-				t.Fatal(err)
-			}
-		}
+	c, err := s.Claim(t.Context(), engine.Key{ID: v.ID, Generation: 1, Step: workflow.StepProbe}, "m", "w", time.Time{})
+	if err == nil {
+		err = c.Commit(t.Context(), videostore.Commit{Plan: &plan, Edit: func(v *video.Video) {
+			v.State, v.Playable, v.Serving = engine.Ready, true, 1
+		}})
 	}
-	out.take()
-	return id
-}
-
-func finish(t *testing.T, s *videostore.Store, id engine.ID, generation int) {
-	t.Helper()
-	c, err := s.Claim(t.Context(), engine.Key{ID: id, Generation: generation, Step: workflow.StepFinish}, "m", "w", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = c.Commit(t.Context(), videostore.Commit{Output: video.FinishOutput{Frames: 240}, Edit: func(v *video.Video) {
-		v.State, v.Playable, v.Serving = engine.Ready, true, generation
-	}})
-	if err := errors.Join(err, c.SendOutbox(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	return v.ID
 }
 
 // The reprocessings that are open at once are never more than allowed.
 func TestOpenReprocessings(t *testing.T) {
 	t.Parallel()
-	s, out := setup(t)
-	s.SetLimits(videostore.Limits{Reprocessings: 2})
+	s, _ := open(opened(t), quotas.Limits{Reprocessings: 2})
 	var ids []engine.ID
 	for range 6 {
-		ids = append(ids, finished(t, s, out))
+		ids = append(ids, finished(t, s))
 	}
 	ask := func(id engine.ID) bool {
 		_, err := s.Reprocess(t.Context(), id)
-		if err != nil && !errors.Is(err, videostore.ErrBusy) {
+		if err != nil && !errors.Is(err, quotas.ErrBusy) {
 			t.Error(err)
 		}
 		return err == nil
