@@ -55,17 +55,8 @@ func (p Presentation) Leading() []*video.ChunkOutput {
 		if c == nil {
 			return shown[:i]
 		}
-		if p.Preview && p.short(p.From+i) {
-			return shown[:i+1]
-		}
 	}
 	return shown
-}
-
-// short reports whether a chunk, not the last, lacks segments: the preview before it runs
-// on into it.
-func (p Presentation) short(i int) bool {
-	return !p.Plan.Last(i) && len(segments(p.Chunks[i], 0)) < p.Plan.SegmentsOf(i)
 }
 
 // Complete reports whether nothing more will be added.

@@ -8,7 +8,6 @@ package previews
 import (
 	"context"
 	"fmt"
-	"math"
 	"path"
 	"slices"
 	"strconv"
@@ -23,8 +22,7 @@ import (
 )
 
 // Preview is what can be watched of a chunk that is not committed yet: its smallest
-// rendition, and the sound that belongs to it. It is made for a viewer who went there. It
-// may run on into the next chunk by some segments, for a viewer who went to the end of this one.
+// rendition, and the sound that belongs to it. It is made for a viewer who went there.
 type Preview struct {
 	Chunk    int               `json:"chunk"`
 	Pictures video.ChunkOutput `json:"pictures"`        // one rendition: the last of the plan
@@ -109,9 +107,9 @@ func read(row tablestore.Entity) (generation int, preview Preview, err error) {
 }
 
 // Blobs returns how the names of blobs begin of the previews that are still of use to
-// a viewer: their chunk, or the next one, is not committed.
+// a viewer: their chunk is not committed.
 func (Store) Blobs(v videostore.View, generation int) (names []string, _ error) {
-	plan, done := v.Plans[generation], map[int]bool{}
+	done := map[int]bool{}
 	for _, r := range v.Runs {
 		if r.Key.Generation == generation && r.State == engine.RunDone && workflow.Declaration.StepOf(r.Key).Makes == workflow.Pictures {
 			done[r.Key.Index] = true
@@ -119,7 +117,7 @@ func (Store) Blobs(v videostore.View, generation int) (names []string, _ error) 
 	}
 	previews, err := Of(v, generation)
 	for chunk, preview := range previews {
-		if done[chunk] && (chunk+1 == len(plan.Chunks) || done[chunk+1]) {
+		if done[chunk] {
 			continue
 		}
 		for _, r := range preview.Pictures.Renditions {
@@ -149,27 +147,11 @@ func Show(p playlist.Presentation, made map[int]Preview) playlist.Presentation {
 			low.Renditions = c.Renditions[min(last, len(c.Renditions)):]
 			shown.Chunks[i] = &low
 		case found:
-			shown.Chunks[i] = slice(preview.Pictures, 0, p.Plan.SegmentsOf(i))
-		case i > 0: // the one before may run on
-			shown.Chunks[i] = slice(made[i-1].Pictures, p.Plan.SegmentsOf(i-1), math.MaxInt)
+			shown.Chunks[i] = &preview.Pictures
 		}
 		if found && preview.Sound != nil {
 			shown.Parts = append(shown.Parts, *preview.Sound)
 		}
 	}
 	return shown
-}
-
-// slice returns some segments of a preview as a chunk, nil when there are none.
-func slice(preview video.ChunkOutput, from, to int) *video.ChunkOutput {
-	if len(preview.Renditions) == 0 || from >= len(preview.Renditions[0].Segments) {
-		return nil
-	}
-	r := preview.Renditions[0]
-	r.Segments = r.Segments[from:min(to, len(r.Segments))]
-	c := video.ChunkOutput{Renditions: []video.RenditionOutput{r}}
-	for _, s := range r.Segments {
-		c.Frames += s.Frames
-	}
-	return &c
 }

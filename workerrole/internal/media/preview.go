@@ -2,7 +2,6 @@ package media
 
 import (
 	"context"
-	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -18,21 +17,14 @@ type Preview struct {
 	Sound    string           // file; empty when there is no sound
 }
 
-// previewOverrun is how many segments of the next chunk a viewer at the end of its own sees.
-const previewOverrun = 2
-
-// EncodePreview makes the smallest rendition of chunk index and of the beginning of the
-// next one, and the sound of both, in dir, which must exist.
+// EncodePreview makes the smallest rendition of chunk index, and its sound, in dir, which
+// must exist.
 //
 // Errors are those of [EncodeChunk] and [EncodePortion]. Repeating the call
 // gives the same bytes (Q8).
 func EncodePreview(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int, dir string) (Preview, error) {
 	small := plan
 	small.Renditions = plan.Renditions[len(plan.Renditions)-1:]
-	small.Chunks = slices.Clone(plan.Chunks)
-	if index+1 < len(plan.Chunks) && !plan.Last(index+1) { // the last may be shorter than it is planned
-		small.Chunks[index].To = min(small.Chunks[index].To+previewOverrun*plan.SegmentFrames, small.Chunks[index+1].To)
-	}
 	made := Preview{Output: previews.Preview{Chunk: index}}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -45,7 +37,7 @@ func EncodePreview(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, pl
 	})
 	if plan.HasAudio {
 		group.Go(func() error {
-			portion, _, err := encodePortion(ctx, tool, src, plan, soundOf(small, index), dir)
+			portion, _, err := encodePortion(ctx, tool, src, plan, soundOf(plan, index), dir)
 			if err == nil && len(portion.Part.Segments) > 0 {
 				made.Sound, made.Output.Sound = portion.Path, &portion.Part
 			}
