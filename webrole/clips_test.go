@@ -290,7 +290,7 @@ seers GET /api/v1/videos/:id/clips/:clip
 // endClips ends the clips that are still to be made.
 func (w *world) endClips() {
 	w.t.Helper()
-	made, _, err := clips.List(w.t.Context(), w.videos, w.id, 100, "")
+	made, _, err := w.videos.Requests(w.t.Context(), w.id, workflow.StepClip, 100, "", nil)
 	for _, clip := range made {
 		if err == nil && clip.State != engine.RunDone {
 			err = w.videos.FailStep(w.t.Context(), clip.Key, &engine.Failure{Code: "test", Detail: "test"})

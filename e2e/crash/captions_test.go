@@ -36,7 +36,7 @@ func (l *lane) readyCaptions(key engine.Key, text string) (made engine.Run) {
 	l.t.Helper()
 	l.await(2*time.Minute, "captions", func() bool {
 		var err error
-		if made, err = captions.Read(l.t.Context(), l.videos, key); err != nil {
+		if made, err = l.videos.ReadRun(l.t.Context(), key); err != nil {
 			l.t.Fatal(err)
 		}
 		if made.State == engine.RunFailed {
@@ -67,7 +67,7 @@ func TestCaptionsKilledAtEveryBoundary(t *testing.T) {
 		marker := l.arm(worker, point, "kill")
 		key := l.sendCaptions(id, "en", text)
 		died := l.dead(worker, marker)
-		before, err := captions.Read(t.Context(), l.videos, key)
+		before, err := l.videos.ReadRun(t.Context(), key)
 		if err != nil {
 			t.Fatal(err)
 		}

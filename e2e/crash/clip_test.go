@@ -49,7 +49,7 @@ func (l *lane) readyClip(key engine.Key) (made engine.Run) {
 	l.t.Helper()
 	l.await(2*time.Minute, "a clip", func() bool {
 		var err error
-		if made, err = clips.Read(l.t.Context(), l.videos, key); err != nil {
+		if made, err = l.videos.ReadRun(l.t.Context(), key); err != nil {
 			l.t.Fatal(err)
 		}
 		if made.State == engine.RunFailed {
@@ -93,7 +93,7 @@ func TestClipKilledAtEveryBoundary(t *testing.T) {
 		marker := l.arm(worker, point, "kill")
 		key := l.requestClip(id, 100*i+37, 60)
 		died := l.dead(worker, marker)
-		before, err := clips.Read(t.Context(), l.videos, key)
+		before, err := l.videos.ReadRun(t.Context(), key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +138,7 @@ func TestClipKilledAtEveryBoundary(t *testing.T) {
 	}
 	hopeless := l.requestClip(id, 200, 30)
 	l.await(time.Minute, "a clip that failed", func() bool {
-		made, err := clips.Read(t.Context(), l.videos, hopeless)
+		made, err := l.videos.ReadRun(t.Context(), hopeless)
 		return err == nil && made.State == engine.RunFailed && made.Error.Code == engine.ProcessingFailed && made.Attempts == 1
 	})
 	if state := l.view(id).Subject.State; state != engine.Ready {

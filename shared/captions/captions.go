@@ -55,8 +55,6 @@ const maxLanguages = 50
 const maxTag = 44
 
 var (
-	// ErrNotFound says that the video has no captions in that language.
-	ErrNotFound = errors.New("captions not found")
 	// ErrLanguage says that a text is no BCP 47 tag of a language.
 	ErrLanguage = errors.New("not the tag of a language")
 	// ErrLanguages says that a video has captions in as many languages as it may.
@@ -83,24 +81,6 @@ func Name(tag string) string {
 		return name
 	}
 	return tag
-}
-
-// Read reads captions: a point read. ErrNotFound.
-func Read(ctx context.Context, s *videostore.Store, key engine.Key) (engine.Run, error) {
-	captions, err := s.ReadRun(ctx, key)
-	return captions, notFound(err)
-}
-
-// Drop removes captions: see engine.Store.DropRequest. ErrNotFound.
-func Drop(ctx context.Context, s *videostore.Store, key engine.Key) error {
-	return notFound(s.DropRequest(ctx, engine.Run{Key: key}))
-}
-
-func notFound(err error) error {
-	if errors.Is(err, engine.ErrNoRun) {
-		return ErrNotFound
-	}
-	return err
 }
 
 // All reads the captions of a video in the order of their tags: a row range (T5).

@@ -15,9 +15,6 @@ import (
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-// ErrNotFound says that that clip was never requested.
-var ErrNotFound = errors.New("clip not found")
-
 // Output is what the step wrote: one blob in container "media".
 type Output struct {
 	Blob  string `json:"blob"`
@@ -86,29 +83,14 @@ func (f Footage) Clip(start, length float64) (engine.Key, error) {
 	return engine.Key{ID: f.ID, Generation: f.Generation, Step: workflow.StepClip, Index: int(first), Length: int(frames)}, nil
 }
 
-// ParseID is the inverse of [engine.Key.Name]. ErrNotFound.
+// ParseID is the inverse of [engine.Key.Name]. engine.ErrNoRun for what is no name of a clip.
 func ParseID(id engine.ID, text string) (engine.Key, error) {
 	k := engine.Key{ID: id, Step: workflow.StepClip}
 	_, err := fmt.Sscanf(text, "g%5d-%9d-%6d", &k.Generation, &k.Index, &k.Length)
 	if err != nil || k.Name() != text || k.Generation < 1 || k.Index < 0 || k.Length < 1 {
-		return engine.Key{}, ErrNotFound
+		return engine.Key{}, engine.ErrNoRun
 	}
 	return k, nil
-}
-
-// Read reads a clip: a point read. ErrNotFound.
-func Read(ctx context.Context, s *videostore.Store, key engine.Key) (engine.Run, error) {
-	clip, err := s.ReadRun(ctx, key)
-	if errors.Is(err, engine.ErrNoRun) {
-		err = ErrNotFound
-	}
-	return clip, err
-}
-
-// List returns a page of a video's clips in the order of their frames, and the token of
-// the next page, empty at the end. tablestore.ErrToken for a token that is not ours.
-func List(ctx context.Context, s *videostore.Store, id engine.ID, limit int, token string) (clips []engine.Run, next string, err error) {
-	return s.Requests(ctx, id, workflow.StepClip, limit, token, nil)
 }
 
 // Request asks for a clip of the generation that plays and returns its step. A second

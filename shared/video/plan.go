@@ -80,9 +80,6 @@ type Chunk struct {
 // Last reports whether i is the last chunk.
 func (p Plan) Last(i int) bool { return i == len(p.Chunks)-1 }
 
-// FirstSegment is the number of chunk i's first segment in the whole video.
-func (p Plan) FirstSegment(i int) (number int) { return len(p.SegmentsBefore(i)) }
-
 // SegmentsBefore returns the planned length in frames of every segment before chunk i.
 func (p Plan) SegmentsBefore(i int) (frames []int64) {
 	for _, c := range p.Chunks[:min(i, len(p.Chunks))] {
@@ -122,23 +119,17 @@ func (p Plan) SoundFrom(second float64) (segment int) {
 	return segment
 }
 
-// SegmentsOf is how many segments chunk i has, as it is planned.
-func (p Plan) SegmentsOf(i int) int {
-	c := p.Chunks[i]
-	return int((c.To - c.From + p.SegmentFrames - 1) / p.SegmentFrames)
-}
-
-// ChunkOfSegment returns the chunk that holds segment n, or false without such a segment.
-func (p Plan) ChunkOfSegment(n int) (int, bool) {
-	if n < 0 {
-		return 0, false
-	}
-	for i := range p.Chunks {
-		if n -= p.SegmentsOf(i); n < 0 || p.Last(i) {
-			return i, true
+// ChunkOfSegment returns the chunk that holds segment n of the video, and which of the chunk's
+// it is; beyond the planned ones it may still be one of the last chunk. False without chunks.
+func (p Plan) ChunkOfSegment(n int) (chunk, at int, planned bool) {
+	for i, c := range p.Chunks {
+		segments := int((c.To - c.From + p.SegmentFrames - 1) / p.SegmentFrames)
+		if n < segments || p.Last(i) {
+			return i, n, true
 		}
+		n -= segments
 	}
-	return 0, false
+	return 0, 0, false
 }
 
 // Range is a run of bytes inside a blob.

@@ -72,8 +72,8 @@ func TestFootageFindsTheFrameThatIsShown(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "g1", "g1-0", "g01-0-1", "g1-0-1 ", "g1-0-1-", "g-1-0-1", "g1--1-1", "g0-0-1", "g1-0-0", "g1-+0-1", "g1-0000000001-1", "g1-1-9999999", "x"} {
-		if k, err := clips.ParseID("", bad); !errors.Is(err, clips.ErrNotFound) {
-			t.Errorf("ParseClipID(%q) = %v, %v; want ErrNotFound", bad, k, err)
+		if k, err := clips.ParseID("", bad); !errors.Is(err, engine.ErrNoRun) {
+			t.Errorf("ParseID(%q) = %v, %v; want ErrNoRun", bad, k, err)
 		}
 	}
 }
@@ -208,7 +208,7 @@ func TestClipFailsAlone(t *testing.T) {
 		if err := fail(k); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		clip, err := clips.Read(t.Context(), s, k)
+		clip, err := s.ReadRun(t.Context(), k)
 		if err != nil || clip.State != engine.RunFailed || clip.Error == nil || clip.Error.Code != failure.Code {
 			t.Errorf("%s: %+v, %v; want the failure", name, clip, err)
 		}
@@ -269,8 +269,8 @@ func TestClipOfADeletedVideoCannotComeBack(t *testing.T) {
 	if _, err := clips.FootageOf(t.Context(), s, id); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("Footage: %v, want ErrNotFound", err)
 	}
-	if _, err := clips.Read(t.Context(), s, k); !errors.Is(err, clips.ErrNotFound) {
-		t.Errorf("Clip: %v, want ErrNotFound", err)
+	if _, err := s.ReadRun(t.Context(), k); !errors.Is(err, engine.ErrNoRun) {
+		t.Errorf("Clip: %v, want ErrNoRun", err)
 	}
 }
 
@@ -350,7 +350,7 @@ func TestClipsArePaged(t *testing.T) {
 	for pages := 0; pages == 0 || token != ""; pages++ {
 		var page []engine.Run
 		var err error
-		if page, token, err = clips.List(t.Context(), s, id, 2, token); err != nil || len(page) > 2 {
+		if page, token, err = s.Requests(t.Context(), id, workflow.StepClip, 2, token, nil); err != nil || len(page) > 2 {
 			t.Fatalf("page %d: %d clips, %v", pages, len(page), err)
 		}
 		for _, c := range page {
@@ -363,7 +363,7 @@ func TestClipsArePaged(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("clips (-want +got):\n%s", diff)
 	}
-	if _, _, err := clips.List(t.Context(), s, id, 2, "AAAA"); !errors.Is(err, tablestore.ErrToken) {
+	if _, _, err := s.Requests(t.Context(), id, workflow.StepClip, 2, "AAAA", nil); !errors.Is(err, tablestore.ErrToken) {
 		t.Errorf("forged token: %v, want ErrToken", err)
 	}
 }
@@ -423,7 +423,7 @@ func TestClipAskedForDuringADelete(t *testing.T) {
 	if !errors.Is(err, engine.ErrNotFound) || !erased.Load() {
 		t.Errorf("RequestClip = %v, want ErrNotFound; erased in between: %t", err, erased.Load())
 	}
-	if _, err := clips.Read(t.Context(), s, k); !errors.Is(err, clips.ErrNotFound) {
+	if _, err := s.ReadRun(t.Context(), k); !errors.Is(err, engine.ErrNoRun) {
 		t.Errorf("Clip: %v; nothing may be left of an erased video", err)
 	}
 }

@@ -225,7 +225,7 @@ func locate(c committed, dir string, number int) (resource, bool) {
 	if dir == playlist.AudioName {
 		return locateAudio(c, number)
 	}
-	index, planned := c.Plan.ChunkOfSegment(max(number, 0))
+	index, n, planned := c.Plan.ChunkOfSegment(number)
 	if !planned || index >= len(c.Chunks) || c.Chunks[index] == nil {
 		return resource{}, false
 	}
@@ -236,6 +236,9 @@ func locate(c committed, dir string, number int) (resource, bool) {
 		}
 		at := out.Init
 		if number >= 0 {
+			if n >= len(out.Segments) {
+				return resource{}, false
+			}
 			at = out.Segments[n].Range
 		}
 		return resource{File: web.File{Blob: out.Blob, Bytes: at.Length, ContentType: typeVideo}, offset: at.Offset}, true

@@ -204,6 +204,7 @@ func Known(c *gin.Context, err error) bool { return answer(c.Request.Context(), 
 
 var answers = []Answer{
 	When(engine.ErrNotFound, NotFound, "There is no such video."),
+	When(engine.ErrNoRun, NotFound, "Nothing was asked for by this name."),
 	When(blobstore.ErrNotFound, NotFound, "There is no such file any more."),
 	When(engine.ErrChanged, PreconditionFail, "The video was changed in the meantime. Read it again."),
 	When(engine.ErrKeyUsed, IdempotencyMiss, "This Idempotency-Key was used with another body."),

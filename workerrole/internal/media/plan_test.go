@@ -104,12 +104,12 @@ func TestChunksRampUpAndCoverEveryFrame(t *testing.T) {
 					if c.From != next || c.To <= c.From {
 						t.Fatalf("%v s at %s: chunk %d of %v", seconds, rate, i, p.Chunks)
 					}
-					if p.FirstSegment(i) != segment {
-						t.Fatalf("%v s at %s: chunk %d of %v starts with segment %d", seconds, rate, i, p.Chunks, p.FirstSegment(i))
+					if len(p.SegmentsBefore(i)) != segment {
+						t.Fatalf("%v s at %s: chunk %d of %v starts with segment %d", seconds, rate, i, p.Chunks, len(p.SegmentsBefore(i)))
 					}
 					for left := c.To - c.From; left > 0; left -= p.SegmentFrames {
-						if at, found := p.ChunkOfSegment(segment); !found || at != i {
-							t.Fatalf("%v s at %s: segment %d of %v is in chunk %d", seconds, rate, segment, p.Chunks, at)
+						if chunk, at, planned := p.ChunkOfSegment(segment); !planned || chunk != i || at != segment-len(p.SegmentsBefore(i)) {
+							t.Fatalf("%v s at %s: segment %d of %v is in chunk %d", seconds, rate, segment, p.Chunks, chunk)
 						}
 						segment++
 					}

@@ -26,7 +26,7 @@ func TestLongFilmsAreSmallInMemory(t *testing.T) { // alone: it reads the heap
 		}
 		return p
 	})
-	segments := plan.FirstSegment(len(plan.Chunks)-1) + 1
+	segments := len(plan.SegmentsBefore(len(plan.Chunks)-1)) + 1
 	views := remembered(t, 64, func() any {
 		all := make([][]video.Segment, len(plan.Renditions)+1) // and the sound
 		for i := range all {

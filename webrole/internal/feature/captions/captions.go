@@ -41,7 +41,6 @@ func New(core *httpapi.Server) web.Feature {
 	f := feature(s)
 	f.Plays, f.Extend = map[string]web.Files{"captions": s.file}, s.extend
 	f.Problems = []problem.Answer{
-		problem.When(captions.ErrNotFound, problem.NotFound, "There are no captions in this language."),
 		problem.When(captions.ErrLanguage, problem.InvalidParameter, "This is not the BCP 47 tag of a language, such as en or pt-BR."),
 		problem.When(captions.ErrLanguages, problem.StateConflict, "This video has captions in as many languages as it may. Remove some."),
 	}
@@ -97,7 +96,7 @@ func (s *server) captionsFile(ctx context.Context, id engine.ID, language string
 	if err != nil {
 		return nil, err
 	}
-	run, err := captions.Read(ctx, s.Videos, key)
+	run, err := s.Videos.ReadRun(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +133,7 @@ func (s *server) ListCaptions(c *gin.Context, id api.ID) {
 func (s *server) DeleteCaptions(c *gin.Context, id api.ID, language api.Language) {
 	key, err := captions.Key(id, language)
 	if err == nil {
-		err = captions.Drop(c.Request.Context(), s.Videos, key)
+		err = s.Videos.DropRequest(c.Request.Context(), engine.Run{Key: key})
 	}
 	web.Reply(c, http.StatusNoContent, nil, err)
 }
@@ -164,7 +163,7 @@ func (s *server) file(ctx context.Context, v video.Video, path string) (none web
 	if isPlaylist == isText || isPlaylist && isSegment || err != nil {
 		return none, web.NoFile()
 	}
-	run, err := captions.Read(ctx, s.Videos, key)
+	run, err := s.Videos.ReadRun(ctx, key)
 	if err != nil {
 		return none, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/cutroom/cutroom/shared/clips"
 	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/httpapi"
@@ -30,7 +31,6 @@ func New(core *httpapi.Server) web.Feature {
 	f := feature(s)
 	f.Plays = map[string]web.Files{"clips": s.file}
 	f.Problems = []problem.Answer{
-		problem.When(clips.ErrNotFound, problem.NotFound, "There is no such clip."),
 		problem.When(clips.ErrOutside, problem.InvalidBody, "The part is not inside the video."),
 	}
 	f.Links = func(v video.Video, l *api.Links) {
@@ -72,7 +72,7 @@ func (s *Clips) GetClip(c *gin.Context, id api.ID, name api.ClipID) {
 		if err != nil {
 			return none, err
 		}
-		return clips.Read(ctx, s.Videos, key)
+		return s.Videos.ReadRun(ctx, key)
 	})
 }
 
@@ -93,7 +93,7 @@ func (s *Clips) Reply(c *gin.Context, status int, find func(context.Context) (en
 // partition (T5).
 func (s *Clips) ListClips(c *gin.Context, id api.ID, params api.ListClipsParams) {
 	web.Handle(c, http.StatusOK, func(ctx context.Context) (out api.ClipList, _ error) {
-		found, next, err := clips.List(ctx, s.Videos, id, params.Limit, params.PageToken)
+		found, next, err := s.Videos.Requests(ctx, id, workflow.StepClip, params.Limit, params.PageToken, nil)
 		if err != nil {
 			return out, err
 		}
@@ -138,7 +138,7 @@ func (s *Clips) file(ctx context.Context, v video.Video, file string) (none web.
 	if !ok || err != nil {
 		return none, web.NoFile()
 	}
-	clip, err := clips.Read(ctx, s.Videos, key)
+	clip, err := s.Videos.ReadRun(ctx, key)
 	if err != nil {
 		return none, err
 	}

@@ -77,7 +77,7 @@ func TestCaptionsOfALanguage(t *testing.T) {
 		if err := runner.Handle(t.Context(), &azq.RawJob{Item: item, Delivery: azq.Delivery{DequeueCount: 1}}); err != nil {
 			t.Fatal(err)
 		}
-		made, err := shared.Read(t.Context(), videos, key)
+		made, err := videos.ReadRun(t.Context(), key)
 		if err != nil {
 			t.Fatal(err)
 		}
