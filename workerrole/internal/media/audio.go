@@ -17,16 +17,6 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
 
-// Portion is a finished run of audio segments on the local disk.
-type Portion struct {
-	Path string
-	// Part is complete but for the name of the blob. Only the run that starts
-	// with segment 0 holds the init segment, which is the same for all.
-	Part video.AudioPart
-	// Truncated says that the source has sound beyond what could be decoded.
-	Truncated bool
-}
-
 const (
 	// preroll is how many packets before its first one a portion is encoded from. They
 	// are dropped: from then on the encoder does what it would do if it had run from the
@@ -71,24 +61,24 @@ func portions(seconds float64) []video.SoundPortion {
 // EncodePortion encodes one portion of the audio track into dir, which must exist. Any
 // worker can do any portion at any time: neighbours join without a gap, a click or a shift.
 // A track that ends before the video is filled with silence: a player would stop where it
-// ends. A portion beyond the end of a longer one has no segments.
+// ends. A portion beyond the end of a longer one has no segments. truncated says that the
+// source has sound beyond what could be decoded. The part's blob is a local file.
 //
 // A *engine.Failure says that the sound is broken; any other error may pass.
 // Repeating the call gives the same bytes (Q8, Q16c).
-func EncodePortion(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int, dir string) (Portion, error) {
+func EncodePortion(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int, dir string) (part video.AudioPart, truncated bool, _ error) {
 	p, last := plan.Sound[index], index == len(plan.Sound)-1
 	if last {
 		p.End += longestPortion // a track that goes on beyond its promise is cut off there
 	}
-	made, end, err := encodePortion(ctx, tool, src, plan, p, dir)
-	made.Truncated = last && float64(end)/video.SampleRate < plan.SoundSeconds-unheard
-	return made, err
+	part, end, err := encodePortion(ctx, tool, src, plan, p, dir)
+	return part, last && float64(end)/video.SampleRate < plan.SoundSeconds-unheard, err
 }
 
 // encodePortion also returns where the decoded sound ends, in samples of the track.
 func encodePortion(
 	ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, p video.SoundPortion, dir string,
-) (made Portion, end int64, _ error) {
+) (part video.AudioPart, end int64, _ error) {
 	from, to := video.SoundPacket(p.First), video.SoundPacket(p.End)
 	start := max(0, from-preroll-1) // packet n is made of the samples of packets n-1 and n
 	job := ffmpeg.SoundJob{
@@ -101,19 +91,19 @@ func encodePortion(
 		err = engine.Fail(video.CorruptMedia, "The sound cannot be decoded.")
 	}
 	if err != nil {
-		return made, end, err
+		return part, end, err
 	}
 	packets, err := readPackets(filepath.Join(dir, ffmpeg.SoundFile))
 	if err != nil {
-		return made, end, err
+		return part, end, err
 	}
 	packets = packets[min(len(packets), int(from-start)):]
 	// Up to the end of the video nothing may be missing.
 	if want := min(to, job.Pad/video.AACPacket) - from; int64(len(packets)) < want {
-		return made, end, fmt.Errorf("encoding sound: %d packets came out, %d are needed", len(packets), want)
+		return part, end, fmt.Errorf("encoding sound: %d packets came out, %d are needed", len(packets), want)
 	}
-	made, err = writePortion(p, packets, filepath.Join(dir, "audio.m4s"))
-	return made, end, err
+	part, err = writePortion(p, packets, filepath.Join(dir, "audio.m4s"))
+	return part, end, err
 }
 
 func readPackets(path string) (packets []mp4.FullSample, _ error) {
@@ -133,36 +123,37 @@ func readPackets(path string) (packets []mp4.FullSample, _ error) {
 	return packets, nil
 }
 
-// writePortion makes segments of packets, of which the first is that of the portion.
-func writePortion(p video.SoundPortion, packets []mp4.FullSample, path string) (Portion, error) {
-	made := Portion{Path: path, Part: video.AudioPart{First: p.First, Codecs: "mp4a.40.2", Channels: ffmpeg.AudioChannels}}
+// writePortion makes segments of packets, of which the first is that of the portion. Only the
+// portion that starts with segment 0 holds the init segment, which is the same for all.
+func writePortion(p video.SoundPortion, packets []mp4.FullSample, path string) (video.AudioPart, error) {
+	part := video.AudioPart{First: p.First, Blob: path, Codecs: "mp4a.40.2", Channels: ffmpeg.AudioChannels}
 	var out bytes.Buffer
 	if p.First == 0 {
 		if err := writeInit(&out); err != nil {
-			return made, fmt.Errorf("writing the init segment of audio: %w", err)
+			return part, fmt.Errorf("writing the init segment of audio: %w", err)
 		}
-		made.Part.Init = video.Range{Length: int64(out.Len())}
+		part.Init = video.Range{Length: int64(out.Len())}
 	}
 	for segment, from := p.First, video.SoundPacket(p.First); segment < p.End; segment++ {
 		n := min(int(video.SoundPacket(segment+1)-from), len(packets))
 		offset := int64(out.Len())
 		samples, err := writeSegment(&out, segment, from, packets[:n])
 		if err != nil {
-			return made, err
+			return part, err
 		}
 		if samples == 0 || samples < shortestAudio && segment > 0 { // the end of the track
 			out.Truncate(int(offset))
 			break
 		}
-		made.Part.Segments = append(made.Part.Segments, video.AudioSegment{
+		part.Segments = append(part.Segments, video.AudioSegment{
 			Samples: samples, Range: video.Range{Offset: offset, Length: int64(out.Len()) - offset},
 		})
 		packets, from = packets[n:], from+int64(n)
 	}
 	if err := os.WriteFile(path, out.Bytes(), 0o600); err != nil {
-		return made, fmt.Errorf("writing audio segments: %w", err)
+		return part, fmt.Errorf("writing audio segments: %w", err)
 	}
-	return made, nil
+	return part, nil
 }
 
 // writeInit writes the init segment. Its edit list drops the first packet, which is priming.

@@ -1,10 +1,10 @@
 package media
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"image"
 	"image/jpeg"
 	"io/fs"
 	"os"
@@ -18,30 +18,23 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
 
-// Encoded is a verified chunk on the local disk.
-type Encoded struct {
-	Output     video.ChunkOutput // complete but for the names of blobs
-	Renditions []string          // files of Output.Renditions, in order; none without frames
-	Tiles      string            // file, or empty when no tile falls into the chunk
-	Poster     string            // file, or empty when the poster is in another chunk
-}
-
 // slack is how many seconds the last chunk may run beyond its promised end.
 const slack = 10
 
 // EncodeChunk encodes chunk index of the plan, every rendition from one decoding, into dir,
 // which must exist, and verifies it: the first frame is the chunk's, and none is missing.
-// When leading frames are missing, it starts decoding earlier and tries again.
+// When leading frames are missing, it starts decoding earlier and tries again. Where the output
+// names blobs it has local files; none when the last chunk has no frames, or without an image.
 //
 // A *engine.Failure says that the source is broken: all bytes that ffmpeg wanted
 // were there, and no try gave every frame. Any other error may pass. Repeating
 // the call gives the same bytes (Q8, Q16c).
-func EncodeChunk(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int, dir string) (Encoded, error) {
+func EncodeChunk(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int, dir string) (video.ChunkOutput, error) {
 	return encodeChunk(ctx, tool, ffmpeg.ChunkJob{Source: src, Plan: plan, Index: index, Dir: dir, Stills: true})
 }
 
 // encodeChunk runs a job with larger and larger margins until all frames are there.
-func encodeChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob) (Encoded, error) {
+func encodeChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob) (video.ChunkOutput, error) {
 	plan, chunk := job.Plan, job.Plan.Chunks[job.Index]
 	job.Dir = filepath.Join(job.Dir, "chunk")
 	job.End = chunk.To
@@ -53,7 +46,7 @@ func encodeChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob) (E
 	for _, job.Margin = range margins(plan.FPS, chunk) {
 		// What an earlier try left is not taken for the result of this one.
 		if err := errors.Join(os.RemoveAll(job.Dir), os.Mkdir(job.Dir, 0o700)); err != nil {
-			return Encoded{}, fmt.Errorf("making the chunk's directory: %w", err)
+			return video.ChunkOutput{}, fmt.Errorf("making the chunk's directory: %w", err)
 		}
 		err := runChunk(ctx, tool, job)
 		if errors.As(err, new(*ffmpeg.RunError)) {
@@ -61,7 +54,7 @@ func encodeChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob) (E
 			continue
 		}
 		if err != nil {
-			return Encoded{}, err
+			return video.ChunkOutput{}, err
 		}
 		encoded, err := verify(job)
 		if !errors.As(err, new(*engine.Failure)) {
@@ -69,7 +62,7 @@ func encodeChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob) (E
 		}
 		missing = err
 	}
-	return Encoded{}, missing
+	return video.ChunkOutput{}, missing
 }
 
 // openEnded reports whether a chunk goes on as long as the source does. Elsewhere, and where
@@ -132,7 +125,7 @@ func runChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob) error
 	return group.Wait()
 }
 
-func verify(job ffmpeg.ChunkJob) (e Encoded, _ error) {
+func verify(job ffmpeg.ChunkJob) (e video.ChunkOutput, _ error) {
 	chunk := job.Plan.Chunks[job.Index]
 	for i, r := range job.Plan.Renditions {
 		path := filepath.Join(job.Dir, ffmpeg.RenditionFile(r.Name))
@@ -140,19 +133,16 @@ func verify(job ffmpeg.ChunkJob) (e Encoded, _ error) {
 		if err != nil {
 			return e, fmt.Errorf("verifying rendition %s of chunk %d: %w", r.Name, job.Index, err)
 		}
-		if i > 0 && frames != e.Output.Frames {
-			return e, undecodable(job, ": rendition %s has %d frames, others have %d", r.Name, frames, e.Output.Frames)
+		if i > 0 && frames != e.Frames {
+			return e, undecodable(job, ": rendition %s has %d frames, others have %d", r.Name, frames, e.Frames)
 		}
-		e.Output.Frames = frames
-		e.Output.Renditions = append(e.Output.Renditions, out)
-		if frames > 0 {
-			e.Renditions = append(e.Renditions, path)
-		}
+		e.Frames = frames
+		e.Renditions = append(e.Renditions, out)
 	}
-	if want := chunk.To - chunk.From; e.Output.Frames != want && !openEnded(job) {
-		return e, undecodable(job, ": %d of %d frames are there", e.Output.Frames, want)
+	if want := chunk.To - chunk.From; e.Frames != want && !openEnded(job) {
+		return e, undecodable(job, ": %d of %d frames are there", e.Frames, want)
 	}
-	err := checkDuration(job, chunk.From+e.Output.Frames)
+	err := checkDuration(job, chunk.From+e.Frames)
 	if err == nil {
 		err = verifyStills(job, &e)
 	}
@@ -169,7 +159,7 @@ func verifyRendition(job ffmpeg.ChunkJob, r video.Rendition, path string) (video
 	if err != nil || len(in.Segments) == 0 {
 		return out, 0, err
 	}
-	in.Name = r.Name
+	in.Name, in.Blob = r.Name, path
 	var frames int64
 	for i, s := range in.Segments {
 		if s.Frames == 0 {
@@ -188,38 +178,29 @@ func verifyRendition(job ffmpeg.ChunkJob, r video.Rendition, path string) (video
 }
 
 // verifyStills checks the images that are due: those before the end of the frames.
-func verifyStills(job ffmpeg.ChunkJob, e *Encoded) error {
+func verifyStills(job ffmpeg.ChunkJob, e *video.ChunkOutput) error {
 	plan, chunk := job.Plan, job.Plan.Chunks[job.Index]
-	end := min(chunk.To, chunk.From+e.Output.Frames)
+	end := min(chunk.To, chunk.From+e.Frames)
+	var due []string
 	if n := ffmpeg.TilesIn(plan, chunk.From, end); job.Stills && n > 0 {
-		path, picture, err := still(job, ffmpeg.TilesFile)
-		if err != nil {
-			return err
-		}
-		if picture.Width < n*plan.TileWidth || picture.Height != plan.TileHeight {
-			return undecodable(job, ": the strip of %d tiles is %d × %d pixels", n, picture.Width, picture.Height)
-		}
-		e.Tiles, e.Output.TileCount = path, n
+		e.Tiles, e.TileCount = filepath.Join(job.Dir, ffmpeg.TilesFile), n
+		due = append(due, e.Tiles)
 	}
-	var err error
 	if job.Stills && plan.PosterFrame >= chunk.From && plan.PosterFrame < end {
-		e.Poster, _, err = still(job, ffmpeg.PosterFile)
+		e.Poster = filepath.Join(job.Dir, ffmpeg.PosterFile)
+		due = append(due, e.Poster)
 	}
-	return err
-}
-
-func still(job ffmpeg.ChunkJob, name string) (path string, picture image.Config, _ error) {
-	path = filepath.Join(job.Dir, name)
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return path, picture, undecodable(job, ": %s is missing", name)
+	for _, path := range due {
+		picture, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return undecodable(job, ": %s is missing", filepath.Base(path))
+		}
+		if err == nil {
+			_, err = jpeg.DecodeConfig(bytes.NewReader(picture))
+		}
+		if err != nil {
+			return fmt.Errorf("reading a still image: %w", err)
+		}
 	}
-	if err != nil {
-		return path, picture, fmt.Errorf("opening a still image: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	if picture, err = jpeg.DecodeConfig(f); err != nil {
-		return path, picture, fmt.Errorf("reading %s: %w", name, err)
-	}
-	return path, picture, nil
+	return nil
 }

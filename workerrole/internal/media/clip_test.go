@@ -22,11 +22,7 @@ import (
 func (e encoding) presentation() playlist.Presentation {
 	p := playlist.Presentation{Plan: e.plan, AudioDone: true}
 	for _, c := range e.chunks {
-		out := c.Output
-		for r := range out.Renditions {
-			out.Renditions[r].Blob = c.Renditions[r]
-		}
-		p.Chunks = append(p.Chunks, &out)
+		p.Chunks = append(p.Chunks, &c)
 	}
 	offset := int64(0) // all parts are one file
 	for _, part := range e.parts {

@@ -109,7 +109,7 @@ func checkStills(t *testing.T, e encoding) {
 	var strips []media.Strip
 	posters, frames := 0, int64(0)
 	for _, c := range e.chunks {
-		frames += c.Output.Frames
+		frames += c.Frames
 		if c.Poster != "" {
 			posters++
 		}
@@ -118,7 +118,7 @@ func checkStills(t *testing.T, e encoding) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			strips = append(strips, media.Strip{JPEG: bytes.NewReader(data), Tiles: c.Output.TileCount})
+			strips = append(strips, media.Strip{JPEG: bytes.NewReader(data), Tiles: c.TileCount})
 		}
 	}
 	if posters != 1 {
@@ -239,7 +239,7 @@ func TestChunkIsDeterministic(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			add(append(c.Renditions, c.Tiles)...)
+			add(c.Renditions[0].Blob, c.Renditions[1].Blob, c.Tiles)
 		}
 		for _, margin := range []float64{1, 3} {
 			job := ffmpeg.ChunkJob{Source: src, Plan: plan, Index: index, Dir: t.TempDir(), Margin: margin, End: plan.Chunks[index].To, Renditions: plan.Renditions[:2], Stills: true}

@@ -19,7 +19,7 @@ import (
 type encoding struct {
 	source ffmpeg.Source
 	plan   video.Plan
-	chunks []media.Encoded
+	chunks []video.ChunkOutput
 	joined []string // file of each rendition: init segment of chunk 0, then all segments
 	audio  string   // file of the whole track, or empty
 	parts  []video.AudioPart
@@ -102,11 +102,11 @@ func encode(t *testing.T, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan)
 		var all bytes.Buffer
 		var init []byte
 		for i, c := range e.chunks {
-			data, err := os.ReadFile(c.Renditions[r])
+			data, err := os.ReadFile(c.Renditions[r].Blob)
 			if err != nil {
 				t.Fatal(err)
 			}
-			out := c.Output.Renditions[r]
+			out := c.Renditions[r]
 			if i == 0 {
 				init = data[:out.Init.Length]
 			} else if !bytes.Equal(data[:out.Init.Length], init) {
@@ -121,15 +121,15 @@ func encode(t *testing.T, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan)
 	}
 	if plan.HasAudio {
 		e.audio = filepath.Join(dir, "audio.mp4")
-		made := make([]media.Portion, len(plan.Sound))
+		made := make([]video.AudioPart, len(plan.Sound))
 		for i := len(made) - 1; i >= 0; i-- { // any order will do
 			made[i] = encodePortion(t, tool, src, plan, i)
 		}
 		var all bytes.Buffer
-		for _, portion := range made {
-			all.Write(read(t, portion.Path))
-			if len(portion.Part.Segments) > 0 {
-				e.parts = append(e.parts, portion.Part)
+		for _, part := range made {
+			all.Write(read(t, part.Blob))
+			if len(part.Segments) > 0 {
+				e.parts = append(e.parts, part)
 			}
 		}
 		write(t, e.audio, all.Bytes())
@@ -137,13 +137,13 @@ func encode(t *testing.T, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan)
 	return e
 }
 
-func encodePortion(t *testing.T, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int) media.Portion {
+func encodePortion(t *testing.T, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int) video.AudioPart {
 	t.Helper()
-	made, err := media.EncodePortion(t.Context(), tool, src, plan, index, t.TempDir())
+	part, _, err := media.EncodePortion(t.Context(), tool, src, plan, index, t.TempDir())
 	if err != nil {
 		t.Fatalf("EncodePortion(%d) of %v: %v", index, plan.Sound, err)
 	}
-	return made
+	return part
 }
 
 func read(t *testing.T, path string) []byte {

@@ -147,7 +147,7 @@ func TestReadThatFailsFailsTheRun(t *testing.T) {
 			_, err := media.EncodeChunk(t.Context(), tool, serve(t, path, breaks), plan, 1, t.TempDir())
 			check("chunk", err)
 			if name != "at the end" { // which is not sound
-				_, err = media.EncodePortion(t.Context(), tool, serve(t, path, breaks), plan, len(plan.Sound)-1, t.TempDir())
+				_, _, err = media.EncodePortion(t.Context(), tool, serve(t, path, breaks), plan, len(plan.Sound)-1, t.TempDir())
 				check("sound", err)
 			}
 			err = tool.Remux(t.Context(), serve(t, path, breaks), info, t.TempDir()+"/out")
@@ -163,12 +163,8 @@ func chunkBytes(t *testing.T, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.P
 		t.Fatalf("EncodeChunk: %v", err)
 	}
 	var all []byte
-	for _, path := range c.Renditions {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, data...)
+	for _, r := range c.Renditions {
+		all = append(all, read(t, r.Blob)...)
 	}
 	return all
 }

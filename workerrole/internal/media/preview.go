@@ -10,36 +10,25 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
 
-// Preview is what a viewer can watch of a chunk before it is made, on the local disk.
-type Preview struct {
-	Output   previews.Preview // complete but for the names of blobs
-	Pictures string           // file; empty when the chunk turned out to hold no frames
-	Sound    string           // file; empty when there is no sound
-}
-
 // EncodePreview makes the smallest rendition of chunk index, and its sound, in dir, which
-// must exist.
+// must exist. Where the output names blobs it has local files.
 //
 // Errors are those of [EncodeChunk] and [EncodePortion]. Repeating the call
 // gives the same bytes (Q8).
-func EncodePreview(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int, dir string) (Preview, error) {
+func EncodePreview(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int, dir string) (previews.Preview, error) {
 	small := plan
 	small.Renditions = plan.Renditions[len(plan.Renditions)-1:]
-	made := Preview{Output: previews.Preview{Chunk: index}}
+	made := previews.Preview{Chunk: index}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		encoded, err := encodeChunk(ctx, tool, ffmpeg.ChunkJob{Source: src, Plan: small, Index: index, Dir: dir, Preview: true})
-		if err == nil && len(encoded.Renditions) > 0 {
-			made.Pictures = encoded.Renditions[0]
-		}
-		made.Output.Pictures = encoded.Output
+	group.Go(func() (err error) {
+		made.Pictures, err = encodeChunk(ctx, tool, ffmpeg.ChunkJob{Source: src, Plan: small, Index: index, Dir: dir, Preview: true})
 		return err
 	})
 	if plan.HasAudio {
 		group.Go(func() error {
-			portion, _, err := encodePortion(ctx, tool, src, plan, soundOf(plan, index), dir)
-			if err == nil && len(portion.Part.Segments) > 0 {
-				made.Sound, made.Output.Sound = portion.Path, &portion.Part
+			part, _, err := encodePortion(ctx, tool, src, plan, soundOf(plan, index), dir)
+			if len(part.Segments) > 0 {
+				made.Sound = &part
 			}
 			return err
 		})

@@ -34,24 +34,23 @@ func TestPreviewIsTheChunk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pictures := made.Output.Pictures
-	if want := plan.Chunks[index+1].From - plan.Chunks[index].From; made.Output.Chunk != index || len(pictures.Renditions) != 1 || pictures.Frames != want {
-		t.Fatalf("%+v, want one rendition with %d frames", made.Output, want)
+	pictures := made.Pictures
+	if want := plan.Chunks[index+1].From - plan.Chunks[index].From; made.Chunk != index || len(pictures.Renditions) != 1 || pictures.Frames != want {
+		t.Fatalf("%+v, want one rendition with %d frames", made, want)
 	}
-	committed := e.chunks[index].Output.Renditions[len(plan.Renditions)-1]
-	init := func(path string, r video.RenditionOutput) string { return string(read(t, path)[:r.Init.Length]) }
-	whole := e.chunks[index].Renditions[len(plan.Renditions)-1]
-	if got := pictures.Renditions[0]; got.Name != small.Name || init(made.Pictures, got) != init(whole, committed) || got.Codecs != committed.Codecs {
+	committed := e.chunks[index].Renditions[len(plan.Renditions)-1]
+	init := func(r video.RenditionOutput) string { return string(read(t, r.Blob)[:r.Init.Length]) }
+	if got := pictures.Renditions[0]; got.Name != small.Name || init(got) != init(committed) || got.Codecs != committed.Codecs {
 		t.Errorf("rendition %s, %s; the chunk's is %s, %s, or it has another init segment", got.Name, got.Codecs, committed.Name, committed.Codecs)
 	}
-	for i, n := range decodedFrames(t, made.Pictures, plan.FPS, small) {
+	for i, n := range decodedFrames(t, pictures.Renditions[0].Blob, plan.FPS, small) {
 		if want := plan.Chunks[index].From + int64(i); n != want {
 			t.Fatalf("frame %d is at the time of frame %d", want, n)
 		}
 	}
-	sound := made.Output.Sound
+	sound := made.Sound
 	from, to := plan.FPS.Seconds(plan.Chunks[index].From), plan.FPS.Seconds(plan.Chunks[index].From+pictures.Frames)
-	if sound == nil || filepath.Base(made.Sound) != "audio.m4s" {
+	if sound == nil || filepath.Base(sound.Blob) != "audio.m4s" {
 		t.Fatal("there is no sound")
 	}
 	end := video.SoundStart(sound.First)

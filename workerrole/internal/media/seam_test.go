@@ -90,16 +90,16 @@ func quote(expression string) string {
 // encoded once more: the bytes are the same.
 func joinSound(t *testing.T, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan) (track []byte, samples int64) {
 	t.Helper()
-	made := make([]media.Portion, len(plan.Sound))
+	made := make([]video.AudioPart, len(plan.Sound))
 	for i := len(made) - 1; i >= 0; i-- {
 		made[i] = encodePortion(t, tool, src, plan, i)
 	}
-	for i, portion := range made {
-		data := read(t, portion.Path)
-		if i == 1 && !bytes.Equal(read(t, encodePortion(t, tool, src, plan, i).Path), data) {
+	for i, part := range made {
+		data := read(t, part.Blob)
+		if i == 1 && !bytes.Equal(read(t, encodePortion(t, tool, src, plan, i).Blob), data) {
 			t.Errorf("portion %d has other bytes the second time", i)
 		}
-		for _, s := range portion.Part.Segments {
+		for _, s := range part.Segments {
 			samples += s.Samples
 		}
 		track = append(track, data...)
@@ -206,7 +206,7 @@ func TestDistantSoundTakesLittleDisk(t *testing.T) {
 	}
 	plan = manySeams(plan)
 	ctx, used := ffmpeg.WithRuns(t.Context())
-	if _, err := media.EncodePortion(ctx, tool, src, plan, len(plan.Sound)-2, t.TempDir()); err != nil {
+	if _, _, err := media.EncodePortion(ctx, tool, src, plan, len(plan.Sound)-2, t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
 	if most := int64(20 * 8 * video.SampleRate); used.Usage().Disk > most { // 20 s, as they are decoded

@@ -29,6 +29,17 @@ type Work struct {
 	early Early
 }
 
+// Replace stores a local file and puts the name of its blob in the place of its own, if it has
+// one: package media says where files are in the members that name blobs.
+func (w *Work) Replace(ctx context.Context, file *string, contentType string) error {
+	if *file == "" {
+		return nil
+	}
+	stored, err := w.Put(ctx, *file, contentType)
+	*file = stored.Blob
+	return err
+}
+
 // Runner runs a step of videos.
 type Runner = runner.Runner[video.Video, video.Plan]
 

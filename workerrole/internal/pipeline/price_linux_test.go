@@ -121,7 +121,7 @@ func (p priced) film(b *testing.B, ctx context.Context) {
 	}
 	for i := range plan.Sound {
 		attempt(func(ctx context.Context, source ffmpeg.Source) error {
-			_, err := media.EncodePortion(ctx, p.tool, source, plan, i, b.TempDir())
+			_, _, err := media.EncodePortion(ctx, p.tool, source, plan, i, b.TempDir())
 			return err
 		})
 	}

@@ -27,27 +27,25 @@ func (s Audio) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 	if err != nil {
 		return videostore.Commit{}, err
 	}
-	made, err := media.EncodePortion(ctx, s.Tool, source, w.Plan, w.Key.Index, w.Dir)
+	part, truncated, err := media.EncodePortion(ctx, s.Tool, source, w.Plan, w.Key.Index, w.Dir)
 	if err != nil {
 		return videostore.Commit{}, err
 	}
 	var commit videostore.Commit
-	if made.Truncated {
+	if truncated {
 		commit.Edit = func(v *video.Video) {
 			if !slices.Contains(v.Notices, video.AudioTruncated) {
 				v.Notices = append(v.Notices, video.AudioTruncated)
 			}
 		}
 	}
-	if len(made.Part.Segments) == 0 {
+	if len(part.Segments) == 0 {
 		return commit, nil // the track is shorter than the container says
 	}
-	file, err := w.Put(ctx, made.Path, "audio/mp4")
-	if err != nil {
+	if err := w.Replace(ctx, &part.Blob, "audio/mp4"); err != nil {
 		return videostore.Commit{}, err
 	}
 	failpoint.Hit("audio/part")
-	made.Part.Blob = file.Blob
-	commit.Output = made.Part
+	commit.Output = part
 	return commit, nil
 }

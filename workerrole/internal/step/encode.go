@@ -26,26 +26,16 @@ func (s Encode) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 	if err != nil {
 		return videostore.Commit{}, err
 	}
-	encoded, err := media.EncodeChunk(ctx, s.Tool, source, w.Plan, w.Key.Index, w.Dir)
+	out, err := media.EncodeChunk(ctx, s.Tool, source, w.Plan, w.Key.Index, w.Dir)
 	if err != nil {
 		return videostore.Commit{}, err
 	}
-	out := encoded.Output
 	group, ctx := errgroup.WithContext(ctx)
-	put := func(file, contentType string, blob *string) {
-		if file != "" {
-			group.Go(func() error {
-				stored, err := w.Put(ctx, file, contentType)
-				*blob = stored.Blob
-				return err
-			})
-		}
+	for i := range out.Renditions {
+		group.Go(func() error { return w.Replace(ctx, &out.Renditions[i].Blob, "video/mp4") })
 	}
-	for i, file := range encoded.Renditions { // none when the last chunk has no frames
-		put(file, "video/mp4", &out.Renditions[i].Blob)
-	}
-	put(encoded.Tiles, "image/jpeg", &out.Tiles)
-	put(encoded.Poster, "image/jpeg", &out.Poster)
+	group.Go(func() error { return w.Replace(ctx, &out.Tiles, "image/jpeg") })
+	group.Go(func() error { return w.Replace(ctx, &out.Poster, "image/jpeg") })
 	if err := group.Wait(); err != nil {
 		return videostore.Commit{}, err
 	}

@@ -69,11 +69,8 @@ func (m maker) before(ctx context.Context, w *pipeline.Work) (done bool, _ error
 }
 
 // store makes the preview and writes its row. A preview that fails is no failure of the run.
-func (m maker) store(ctx context.Context, w *pipeline.Work) error {
-	made, err := m.encode(ctx, w)
-	if err == nil && made != nil {
-		err = m.Add(ctx, w.Key, *made)
-	}
+func (m Maker) store(ctx context.Context, w *pipeline.Work) error {
+	err := m.encode(ctx, w)
 	if _, trouble := azq.AsDependencyError(err); err == nil || trouble || context.Cause(ctx) != nil {
 		return err
 	}
@@ -81,28 +78,23 @@ func (m maker) store(ctx context.Context, w *pipeline.Work) error {
 	return nil
 }
 
-// encode stores the files of a preview and returns its row, or nil when there is nothing to
-// show. The chunk itself may be under way.
-func (m maker) encode(ctx context.Context, w *pipeline.Work) (*previews.Preview, error) {
+// encode stores the files of a preview and then its row, unless there is nothing to show. The
+// chunk itself may be under way.
+func (m Maker) encode(ctx context.Context, w *pipeline.Work) error {
 	source, err := w.OpenSource(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	made, err := media.EncodePreview(ctx, m.tool, source, w.Plan, w.Key.Index, w.Dir)
-	if err != nil || made.Pictures == "" {
-		return nil, err
+	if err != nil || made.Pictures.Frames == 0 {
+		return err
 	}
-	pictures, err := w.Put(ctx, made.Pictures, "video/mp4")
+	err = w.Replace(ctx, &made.Pictures.Renditions[0].Blob, "video/mp4")
+	if err == nil && made.Sound != nil {
+		err = w.Replace(ctx, &made.Sound.Blob, "audio/mp4")
+	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	made.Output.Pictures.Renditions[0].Blob = pictures.Blob
-	if made.Sound != "" {
-		sound, err := w.Put(ctx, made.Sound, "audio/mp4")
-		if err != nil {
-			return nil, err
-		}
-		made.Output.Sound.Blob = sound.Blob
-	}
-	return &made.Output, nil
+	return m.Add(ctx, w.Key, made)
 }
