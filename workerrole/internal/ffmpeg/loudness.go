@@ -11,9 +11,9 @@ import (
 
 // Loudness is what EBU R128 says of a track.
 type Loudness struct {
-	Integrated float64 // of the whole programme, LUFS; Silence when there is nothing to hear
-	Range      float64 // LU
-	TruePeak   float64 // dBTP; Silence when there is nothing to hear
+	Integrated float64 `json:"integratedLufs"` // of the whole programme; Silence when there is nothing to hear
+	Range      float64 `json:"rangeLu"`
+	TruePeak   float64 `json:"truePeakDb"` // Silence when there is nothing to hear
 }
 
 // Silence is the gate of EBU R128: nothing below it counts.

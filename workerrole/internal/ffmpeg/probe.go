@@ -162,14 +162,15 @@ func refused(code int, stderr string) error {
 	return engine.Fail(video.UnsupportedMedia, "The file is not a video that we can read.")
 }
 
+// probed is ffprobe's answer, without members that it cannot tell.
 type probed struct {
 	Error struct {
 		Code int `json:"code"`
 	} `json:"error"`
 	Format struct {
 		Name     string  `json:"format_name"`
-		Start    seconds `json:"start_time"`
-		Duration seconds `json:"duration"`
+		Start    float64 `json:"start_time,string"`
+		Duration float64 `json:"duration,string"`
 	} `json:"format"`
 	Streams []probedStream `json:"streams"`
 }
@@ -190,8 +191,8 @@ type probedStream struct {
 	Primaries   string         `json:"color_primaries"`
 	FPS         string         `json:"r_frame_rate"`
 	AvgFPS      string         `json:"avg_frame_rate"`
-	Start       seconds        `json:"start_time"`
-	Duration    seconds        `json:"duration"`
+	Start       float64        `json:"start_time,string"`
+	Duration    float64        `json:"duration,string"`
 	SampleRate  string         `json:"sample_rate"`
 	Channels    int            `json:"channels"`
 	Layout      string         `json:"channel_layout"`
@@ -204,21 +205,10 @@ type sideData struct {
 	Rotation float64 `json:"rotation"`
 }
 
-// seconds is a JSON string such as "1.466667"; 0 when it is missing or "N/A".
-type seconds float64
-
-func (s *seconds) UnmarshalJSON(data []byte) error {
-	v, err := strconv.ParseFloat(strings.Trim(string(data), `"`), 64)
-	if err == nil && !math.IsInf(v, 0) && !math.IsNaN(v) {
-		*s = seconds(v)
-	}
-	return nil
-}
-
 // info picks what is seen and heard, and says what is wrong with the file as a whole.
 func (p probed) info(decodes map[string]bool) (Info, error) {
 	demuxer, _, _ := strings.Cut(p.Format.Name, ",")
-	info := Info{Demuxer: demuxer, Start: float64(p.Format.Start), Duration: float64(p.Format.Duration)}
+	info := Info{Demuxer: demuxer, Start: p.Format.Start, Duration: p.Format.Duration}
 	var pick *probedStream
 	for i := range p.Streams {
 		s := &p.Streams[i]
@@ -245,7 +235,7 @@ func (p probed) info(decodes map[string]bool) (Info, error) {
 	info.Video = pick.video()
 	info.Video.End = info.Duration
 	if pick.Duration > 0 {
-		info.Video.End = max(0, float64(pick.Start)-info.Start) + float64(pick.Duration)
+		info.Video.End = max(0, pick.Start-info.Start) + pick.Duration
 	}
 	// Only these two have an index of all streams on one time line. Elsewhere times jump
 	// where recordings were joined, streams begin apart, and a seek reads from the start.

@@ -50,9 +50,6 @@ func (t *Tool) probeEnd(ctx context.Context, src Source, info Info) (Info, error
 	if seen.encrypted {
 		return info, errEncrypted()
 	}
-	if errors.Is(err, errOvertime) {
-		return info, nil // keep the promise; each chunk is verified anyway
-	}
 	if err != nil && !errors.As(err, new(*RunError)) {
 		return info, fmt.Errorf("reading the end of the source: %w", err)
 	}

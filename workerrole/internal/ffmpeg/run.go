@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/cutroom/cutroom/shared/engine/runner"
 	"github.com/cutroom/cutroom/workerrole/internal/sandbox"
 )
 
@@ -107,7 +108,7 @@ func (t *Tool) run(ctx context.Context, c command) (stderr string, err error) {
 			span.End()
 		}()
 	}
-	overtime := fmt.Errorf("%s took more than %s %w", c.name(), c.limits.wall, errOvertime)
+	overtime := fmt.Errorf("%s took more than %s by the clock", c.name(), c.limits.wall)
 	// That of a killed program is bounded: a program may also wait for ever.
 	ctx, cancel := context.WithTimeoutCause(ctx, c.limits.wall, &DependencyError{Kind: KilledChild, Err: overtime})
 	defer cancel()
@@ -160,7 +161,7 @@ func (t *Tool) startAndWait(c command, cmd *exec.Cmd, runs *Runs, tooMuch func()
 	}
 	defer watchStarved(cmd.Process.Pid, starvedLook, starvedCPU, progress.moved.Load, progress.report)()
 	err := cmd.Wait()
-	runs.add(func(u *Usage) {
+	runs.add(func(u *runner.Programs) {
 		u.Runs++
 		u.CPU += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 		if used, known := cmd.ProcessState.SysUsage().(*syscall.Rusage); known && runtime.GOOS == "linux" {
@@ -212,21 +213,7 @@ type Runs struct {
 	Moved func()
 
 	mu    sync.Mutex
-	usage Usage
-}
-
-// Usage is what the programs took that have ended, killed or not.
-type Usage struct {
-	Runs int // programs
-	// CPU is processor time, in user and in system mode: of ffmpeg and ffprobe, and not of
-	// this process, whose threads serve several items at once.
-	CPU time.Duration
-	// Memory is the most that one program had in memory at once, in bytes, or the copy of this
-	// one as which it begins in the sandbox. 0 where the system does not say.
-	Memory int64
-	// Disk is the most that a program's directory held, in bytes, as often as it was looked
-	// at: four times a second, and at the end of each run.
-	Disk int64
+	usage runner.Programs
 }
 
 type runsKey struct{}
@@ -245,14 +232,16 @@ func RunsOf(ctx context.Context) *Runs {
 	return &Runs{Moved: func() {}}
 }
 
-// Usage is the sum so far.
-func (r *Runs) Usage() Usage {
+// Usage is what the programs took that have ended, killed or not. This process takes processor
+// time, too, but its threads serve several items at once. A program begins in the sandbox as a
+// copy of this one, which has memory of its own; where the system does not say it is 0.
+func (r *Runs) Usage() runner.Programs {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.usage
 }
 
-func (r *Runs) add(change func(*Usage)) {
+func (r *Runs) add(change func(*runner.Programs)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	change(&r.usage)

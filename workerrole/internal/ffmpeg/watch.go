@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/prometheus/procfs"
+
+	"github.com/cutroom/cutroom/shared/engine/runner"
 )
 
 const maxLine = 4 << 10
@@ -128,7 +130,7 @@ func (c command) watchDir(runs *Runs, over func()) (end func()) {
 	before, entries := usage(c.dir)
 	look := func() {
 		bytes, n := usage(c.dir)
-		runs.add(func(u *Usage) { u.Disk = max(u.Disk, bytes) })
+		runs.add(func(u *runner.Programs) { u.Disk = max(u.Disk, bytes) })
 		if bytes-before > c.limits.file || n-entries > maxEntries {
 			over()
 		}

@@ -87,7 +87,7 @@ func (s videoStep) Run(ctx context.Context, w *runner.Work[video.Video, video.Pl
 func countPrograms(ctx context.Context, moved func()) (context.Context, func() runner.Programs) {
 	ctx, runs := ffmpeg.WithRuns(ctx)
 	runs.Moved = moved
-	return ctx, func() runner.Programs { return runner.Programs(runs.Usage()) }
+	return ctx, runs.Usage
 }
 
 // niceness is how far the programs of an item step back: as its queue says, and as far as

@@ -4,7 +4,6 @@ package loudness
 import (
 	"context"
 	"errors"
-	"math"
 
 	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
@@ -29,13 +28,11 @@ func New(n step.Needs) step.Feature {
 //	Repeat  measures the same
 type measure struct{ Tool *ffmpeg.Tool }
 
-// facts are measured as EBU R128 says. GainDB is at most 0, because the player of
-// a web page can only turn down.
+// facts are what was heard, and the gain that brings the video to targetLUFS: at most 0,
+// because the player of a web page can only turn down.
 type facts struct {
-	IntegratedLUFS float64 `json:"integratedLufs"`
-	RangeLU        float64 `json:"rangeLu"`
-	TruePeakDB     float64 `json:"truePeakDb"`
-	GainDB         float64 `json:"gainDb"` // brings the video to targetLUFS
+	ffmpeg.Loudness
+	GainDB float64 `json:"gainDb"`
 }
 
 // targetLUFS is near the target of most players on the web. With -23, the broadcasters'
@@ -55,7 +52,6 @@ func (s measure) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, 
 	if err != nil {
 		return videostore.Commit{}, err
 	}
-	found := facts{IntegratedLUFS: heard.Integrated, RangeLU: heard.Range, TruePeakDB: heard.TruePeak}
-	found.GainDB = math.Min(0, targetLUFS-heard.Integrated)
+	found := facts{heard, min(0, targetLUFS-heard.Integrated)}
 	return videostore.Commit{Output: found, Facts: found}, nil
 }
