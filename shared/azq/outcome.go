@@ -16,7 +16,7 @@ import (
 //	Unwanted(reason)       deleted and counted as unwanted: the work is obsolete
 //	Snooze(d, reason)      snoozed for d; costs no attempt
 //	RetryAfter(err, d)     retried after d: a failed attempt
-//	trouble, see AsDependencyError released, at no cost
+//	Trouble(what, err)     released at no cost, as other errors are: see AsDependencyError
 //	any other error        retried after a growing delay: a failed attempt
 //
 // The errors below are the causes with which a handler's context is cancelled.
@@ -73,6 +73,19 @@ func AsDependencyError(err error) (dependency string, ok bool) {
 	}
 	return "", false
 }
+
+type trouble struct {
+	error
+	dependency string
+}
+
+func (t *trouble) Unwrap() error { return t.error }
+
+// Dependency is what AsDependencyError asks for.
+func (t *trouble) Dependency() string { return t.dependency }
+
+// Trouble marks err as one of something that the worker depends on, such as [Disk].
+func Trouble(dependency string, err error) error { return &trouble{err, dependency} }
 
 // Fate is what a handler's error asks for.
 type Fate string

@@ -133,18 +133,10 @@ func checkFreeSpace(dir string, need int64) error {
 // CheckFreeSpace asks for bytes on top of what must stay free in any case.
 func (w *Work[V, P]) CheckFreeSpace(bytes int64) error { return checkFreeSpace(w.Dir, w.room+bytes) }
 
-// diskError says that an error of a local file is not the item's doing.
-type diskError struct{ error }
-
-func (e diskError) Unwrap() error { return e.error }
-
-// Dependency is what package azq asks for.
-func (diskError) Dependency() string { return azq.Disk }
-
-// diskTrouble makes a diskError of an error; nil stays nil.
+// diskTrouble says that an error of a local file is not the item's doing; nil stays nil.
 func diskTrouble(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return diskError{fmt.Errorf("%s: %w", doing, err)}
+	return azq.Trouble(azq.Disk, fmt.Errorf("%s: %w", doing, err))
 }

@@ -3,7 +3,7 @@
 // and ffmpeg reads a source through us (Serve).
 //
 // An exit code of 0 proves nothing: package media decides whether the result is right. A bad end
-// is evidence about the bytes (RunError), or trouble that the run met (DependencyError).
+// is evidence about the bytes (RunError), or trouble that the run met (azq.Trouble).
 //
 // To add a command: copy clip.go, which makes a file, or loudness.go, which reads a report. The
 // global options make it report its progress (Runs); without that the item of one that runs for

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
 )
@@ -41,15 +42,15 @@ func TestEvidenceAndTrouble(t *testing.T) {
 		"endless complaints": {
 			"/usr/bin/yes 'it is broken in so many ways that they cannot all be told' >&2", anything, evidence,
 		},
-		"killed":  {"kill -KILL $$", small, KilledChild},
-		"stopped": {"exit 255", small, KilledChild}, // ffmpeg's way
+		"killed":  {"kill -KILL $$", small, azq.Killed},
+		"stopped": {"exit 255", small, azq.Killed}, // ffmpeg's way
 		"disk full": {
-			"echo 'av_interleaved_write_frame(): No space left on device' >&2; exit 1", small, DiskDependency,
+			"echo 'av_interleaved_write_frame(): No space left on device' >&2; exit 1", small, azq.Disk,
 		},
-		"disk full, status 0":              {"echo 'x: No space left on device' >&2", small, DiskDependency},
+		"disk full, status 0":              {"echo 'x: No space left on device' >&2", small, azq.Disk},
 		"too much CPU time, asked in vain": {"trap '' XCPU; while :; do :; done", small, evidence},
 		"longer than the clock": {
-			"/bin/sleep 60", limits{wall: 100 * time.Millisecond, cpu: time.Hour, memory: 1 << 30}, KilledChild,
+			"/bin/sleep 60", limits{wall: 100 * time.Millisecond, cpu: time.Hour, memory: 1 << 30}, azq.Killed,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

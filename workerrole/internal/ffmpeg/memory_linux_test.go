@@ -2,7 +2,6 @@ package ffmpeg
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
 	"github.com/cutroom/cutroom/shared/testkit/memorytest"
 	"github.com/cutroom/cutroom/workerrole/internal/sandbox"
@@ -70,8 +70,7 @@ func asWorker(t *testing.T, group string) {
 	tool := &Tool{sandbox: trySandbox(t)}
 	greedy := script(t, "x=12345678; i=0; while [ $i -lt 28 ]; do x=$x$x; i=$((i+1)); done\n")
 	_, err = tool.run(t.Context(), command{path: greedy, dir: t.TempDir(), limits: limits{wall: time.Minute, cpu: time.Minute, memory: 8 << 30, file: 1 << 20}})
-	var trouble *DependencyError
-	if !errors.As(err, &trouble) || trouble.Dependency() != KilledChild {
+	if dependency, _ := azq.AsDependencyError(err); dependency != azq.Killed {
 		t.Errorf("the run ended with %v, want it killed", err)
 	}
 	t.Logf("the worker has %d MiB of %d; %v; the worker goes on", len(mine)>>20, groupMemory>>20, err)

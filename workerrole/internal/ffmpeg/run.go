@@ -20,13 +20,14 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/engine/runner"
 	"github.com/cutroom/cutroom/workerrole/internal/sandbox"
 )
 
 // RunError is a run of ffmpeg or ffprobe that came to a bad end by itself, with
 // every byte of the source that it wanted: evidence about those bytes, if they
-// are a stranger's. What its surroundings did to it is a DependencyError.
+// are a stranger's. What its surroundings did to it is trouble (azq.Trouble).
 type RunError struct {
 	Program string
 	Status  int    // exit status; -1 when it crashed or met one of our limits
@@ -110,7 +111,7 @@ func (t *Tool) run(ctx context.Context, c command) (stderr string, err error) {
 	}
 	overtime := fmt.Errorf("%s took more than %s by the clock", c.name(), c.limits.wall)
 	// That of a killed program is bounded: a program may also wait for ever.
-	ctx, cancel := context.WithTimeoutCause(ctx, c.limits.wall, &DependencyError{Kind: KilledChild, Err: overtime})
+	ctx, cancel := context.WithTimeoutCause(ctx, c.limits.wall, azq.Trouble(azq.Killed, overtime))
 	defer cancel()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/engine"
 )
 
@@ -22,7 +23,7 @@ const writeBuffer = 128 << 10
 // this machine, is not to be guessed, and carries no key. Each request opens the source, several
 // at the same time. Why ffmpeg does not talk to storage: docs/patterns/safe-ffmpeg.md. A read
 // that fails ends the run that made it, with its error if that is a *engine.Failure, and
-// otherwise with a DependencyError of kind "source".
+// otherwise with trouble: SourceDependency.
 func Serve(ctx context.Context, size int64, open func() io.ReadSeeker) (Source, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
@@ -85,7 +86,7 @@ func (r *recordingReader) Read(p []byte) (int, error) {
 	if err != nil && !errors.Is(err, io.EOF) && r.waiting.Err() == nil {
 		reason := err
 		if !errors.As(err, new(*engine.Failure)) { // which says that the source is to blame
-			reason = &DependencyError{Kind: SourceDependency, Err: err}
+			reason = azq.Trouble(SourceDependency, err)
 		}
 		r.served.fail(reason)
 	}

@@ -11,6 +11,7 @@ import (
 
 	ff "github.com/u2takey/ffmpeg-go"
 
+	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/workerrole/internal/sandbox"
 )
 
@@ -81,13 +82,10 @@ func Open(ctx context.Context, held *sandbox.Sandbox, ffmpegPath, ffprobePath st
 
 func find(path, name string) (string, error) {
 	found, err := exec.LookPath(cmp.Or(path, name))
-	if err == nil {
-		found, err = filepath.Abs(found)
-	}
 	if err != nil {
 		return "", fmt.Errorf("finding %s: %w", name, err)
 	}
-	return found, nil
+	return absolute(found), nil
 }
 
 // names returns the second column of one of ffmpeg's lists, where the first has a prefix.
@@ -105,11 +103,11 @@ func (t *Tool) names(ctx context.Context, list, prefix string) (map[string]bool,
 	return names, nil
 }
 
-// Check starts both programs. That they cannot be started is trouble of kind "host".
+// Check starts both programs. That they cannot be started is trouble: azq.Host.
 func (t *Tool) Check(ctx context.Context) error {
 	for _, program := range []string{t.FFprobe, t.FFmpeg} {
 		if _, err := t.ask(ctx, program, "-version"); err != nil {
-			return surroundings(HostDependency, err)
+			return surroundings(azq.Host, err)
 		}
 	}
 	return nil

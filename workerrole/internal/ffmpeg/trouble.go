@@ -11,30 +11,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/workerrole/internal/sandbox"
 )
 
-// Kinds of trouble: what a run met that says nothing about the bytes.
-const (
-	SourceDependency = "source" // the source could not be read
-	DiskDependency   = "disk"   // a local file cannot be made, or no space is left
-	HostDependency   = "host"   // the program cannot be started
-	KilledChild      = "killed" // a signal that we did not send ended the program, or it took too long by the clock
-)
-
-// DependencyError says that a run failed because of its surroundings. The item is
-// not to blame: it may be tried again at no cost.
-type DependencyError struct {
-	Kind string // one of the kinds above
-	Err  error
-}
-
-func (e *DependencyError) Error() string { return e.Err.Error() }
-
-func (e *DependencyError) Unwrap() error { return e.Err }
-
-// Dependency returns the kind, also to code that does not know this package.
-func (e *DependencyError) Dependency() string { return e.Kind }
+// SourceDependency is trouble with reading the source.
+const SourceDependency = "source"
 
 // fullDisk is what strerror says of ENOSPC and EDQUOT, at the end of a line. It
 // is the only wording of ffmpeg (5.1) that is trouble: a muxer that cannot write
@@ -56,7 +38,7 @@ func (c command) judge(cause error, state *os.ProcessState, stderr string, err e
 	}
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		return surroundings(HostDependency, fmt.Errorf("running %s: %w", c.name(), err))
+		return surroundings(azq.Host, fmt.Errorf("running %s: %w", c.name(), err))
 	}
 	if err != nil {
 		err = c.failed(exit.ExitCode(), stderr)
@@ -64,20 +46,21 @@ func (c command) judge(cause error, state *os.ProcessState, stderr string, err e
 	status, _ := state.Sys().(syscall.WaitStatus)
 	switch {
 	case fullDisk.MatchString(stderr):
-		return surroundings(DiskDependency, cmp.Or(err, error(syscall.ENOSPC)))
+		return surroundings(azq.Disk, cmp.Or(err, error(syscall.ENOSPC)))
 	case state.ExitCode() == sandbox.FailedStatus:
-		return surroundings(HostDependency, err)
+		return surroundings(azq.Host, err)
 	case c.limits.metCPU(state): // our limit, whatever signal it ended with
 		return err
 	case status.Signaled() && slices.Contains(foreign, status.Signal()), state.ExitCode() == signalled:
-		return surroundings(KilledChild, err)
+		return surroundings(azq.Killed, err)
 	}
 	return err
 }
 
-// surroundings hides the RunError in err, which would be evidence about the bytes.
-func surroundings(kind string, err error) error {
-	return &DependencyError{Kind: kind, Err: errors.New(err.Error())}
+// surroundings hides the RunError in err, which would be evidence about the bytes: the item is
+// not to blame, and may be tried again at no cost.
+func surroundings(dependency string, err error) error {
+	return azq.Trouble(dependency, errors.New(err.Error()))
 }
 
 // limits are what one run may take. The clock depends on the machine and its load, so it is

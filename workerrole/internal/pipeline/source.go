@@ -42,7 +42,7 @@ func (w *Work) ReadUpload(ctx context.Context) (io.Reader, error) {
 }
 
 // openCopy opens a remuxed copy, with the errors of sourceparts.Committed. Other errors
-// of a read fail the run with an ffmpeg.DependencyError.
+// of a read fail the run with trouble: ffmpeg.SourceDependency.
 func openCopy(ctx context.Context, blobs *blobstore.Store, from engine.Blob) (sourceparts.Source, error) {
 	head, err := blobs.Head(ctx, engine.SourcesContainer, from.Name)
 	if err == nil && head.ETag != from.ETag {
