@@ -76,7 +76,7 @@ func TestClipIsAskedForOnce(t *testing.T) {
 			t.Errorf("while it is made: %+v", running)
 		}
 		f.play(media).want(t, 404, "not_found")
-		return claim.Commit(t.Context(), videostore.Commit{Output: clips.Output{Blob: f.put("clip.mp4", f.blob), Bytes: int64(len(f.blob))}})
+		return claim.Commit(t.Context(), videostore.Commit{Output: engine.File{Blob: f.put("clip.mp4", f.blob), Bytes: int64(len(f.blob))}})
 	})
 	done := decode[api.Clip](t, f.call(http.MethodGet, path, nil), http.StatusOK)
 	if done.State != api.ClipReady || done.Links.Media == nil || *done.Links.Media != "/v/"+string(f.id)+"/"+media || !done.CreatedAt.Equal(clip.CreatedAt) {
@@ -278,7 +278,7 @@ seers GET /api/v1/videos/:id/clips/:clip
 			clip := decode[api.Clip](w.t, w.call(http.MethodPost, "/videos/"+string(w.id)+"/clips", `{"startSeconds":0,"durationSeconds":1}`), http.StatusAccepted)
 			w.words = append(w.words, "{clip}", clip.Id)
 			w.work(clip, func(claim *videostore.Claim) error {
-				return claim.Commit(w.t.Context(), videostore.Commit{Output: clips.Output{Blob: w.put("clip.mp4", w.blob), Bytes: int64(len(w.blob))}})
+				return claim.Commit(w.t.Context(), videostore.Commit{Output: engine.File{Blob: w.put("clip.mp4", w.blob), Bytes: int64(len(w.blob))}})
 			})
 		},
 		library: func(l *library) {

@@ -1,5 +1,5 @@
 // Package clips names what is cut from a video on request: a range of frames of the generation
-// that plays. See engine.Store.Request.
+// that plays. See engine.Store.Request. The output of a clip is one engine.File.
 package clips
 
 import (
@@ -14,12 +14,6 @@ import (
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
-
-// Output is what the step wrote: one blob in container "media".
-type Output struct {
-	Blob  string `json:"blob"`
-	Bytes int64  `json:"bytes"`
-}
 
 // ErrOutside says that a clip would not lie inside the video.
 var ErrOutside = errors.New("part is not inside the video")

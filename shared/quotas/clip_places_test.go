@@ -72,7 +72,7 @@ func TestOpenClipsOfOneVideo(t *testing.T) {
 	if _, err := clips.Request(t.Context(), s, clipOf(id, 20), video.LocalOwner); !errors.Is(err, quotas.ErrBusy) {
 		t.Errorf("while one is running: %v, want ErrBusy", err)
 	}
-	if err := c.Commit(t.Context(), videostore.Commit{Output: clips.Output{Blob: "b"}}); err != nil {
+	if err := c.Commit(t.Context(), videostore.Commit{Output: engine.File{Blob: "b"}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := clips.Request(t.Context(), s, clipOf(id, 20), video.LocalOwner); err != nil {
@@ -126,7 +126,7 @@ func TestOpenClipsOfAllVideos(t *testing.T) {
 		if err == nil && k.ID == ids[0] {
 			err = c.Fail(t.Context(), &engine.Failure{Code: engine.ProcessingFailed})
 		} else if err == nil {
-			err = c.Commit(t.Context(), videostore.Commit{Output: clips.Output{Blob: "b"}})
+			err = c.Commit(t.Context(), videostore.Commit{Output: engine.File{Blob: "b"}})
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -166,10 +166,10 @@ func TestClipIsAStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := stale.Commit(t.Context(), videostore.Commit{Output: clips.Output{Blob: "stale"}}); !errors.Is(err, engine.ErrSuperseded) {
+	if err := stale.Commit(t.Context(), videostore.Commit{Output: engine.File{Blob: "stale"}}); !errors.Is(err, engine.ErrSuperseded) {
 		t.Errorf("stale commit: %v, want ErrSuperseded", err)
 	}
-	if err := fresh.Commit(t.Context(), videostore.Commit{Output: clips.Output{Blob: "fresh"}}); err != nil {
+	if err := fresh.Commit(t.Context(), videostore.Commit{Output: engine.File{Blob: "fresh"}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Claim(t.Context(), k, "m", "w", time.Time{}); !errors.Is(err, engine.ErrDone) {
@@ -257,7 +257,7 @@ func TestClipOfADeletedVideoCannotComeBack(t *testing.T) {
 	if claimed, err := s.Erase(t.Context(), id, false); err != nil || !claimed {
 		t.Fatalf("Erase = %t, %v; a clip was claimed", claimed, err)
 	}
-	if err := c.Commit(t.Context(), videostore.Commit{Output: clips.Output{Blob: "late"}}); !errors.Is(err, engine.ErrGone) {
+	if err := c.Commit(t.Context(), videostore.Commit{Output: engine.File{Blob: "late"}}); !errors.Is(err, engine.ErrGone) {
 		t.Errorf("late commit: %v, want ErrGone", err)
 	}
 	if err := s.FailStep(t.Context(), k, &engine.Failure{}); err != nil {
@@ -317,7 +317,7 @@ func TestClipKeepsItsGeneration(t *testing.T) {
 	if err != nil {
 		t.Fatalf("claim of a clip of the replaced generation: %v", err)
 	}
-	if err := c.Commit(t.Context(), videostore.Commit{Output: clips.Output{Blob: "b"}}); err != nil {
+	if err := c.Commit(t.Context(), videostore.Commit{Output: engine.File{Blob: "b"}}); err != nil {
 		t.Fatal(err)
 	}
 	other.Length = 10

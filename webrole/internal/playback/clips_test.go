@@ -16,7 +16,7 @@ func init() {
 			if err != nil {
 				f.Fatal(err)
 			}
-			fix.row(f, id, key.RowKey(), map[string]any{"State": string(engine.RunDone), "Output": clips.Output{Blob: fix.blob(id, "clip"), Bytes: blobLength}})
+			fix.row(f, id, key.RowKey(), map[string]any{"State": string(engine.RunDone), "Output": engine.File{Blob: fix.blob(id, "clip"), Bytes: blobLength}})
 		},
 		seeds: []string{"clips/g1-0-50-1.mp4", "clips/g99999-999999999-999999.mp4", "clips/../../" + string(theirID) + "/clip.mp4"},
 	})

@@ -16,29 +16,17 @@ func MakeClip(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ClipJob) error 
 	if err := tool.Clip(ctx, job); err != nil {
 		return err
 	}
-	frames, err := framesIn(job.Out)
+	parsed, err := readBoxes(job.Out)
 	if err != nil {
 		return err
 	}
-	if frames != job.Frames {
+	moov := parsed.Moov
+	if moov == nil || moov.Trak == nil {
+		return errors.New("the clip has no index")
+	}
+	// The pictures are the first track.
+	if frames := int64(moov.Trak.Mdia.Minf.Stbl.Stsz.SampleNumber); frames != job.Frames {
 		return fmt.Errorf("the clip has %d frames, not %d", frames, job.Frames)
 	}
 	return nil
-}
-
-// framesIn counts the pictures of an MP4 that is not fragmented.
-func framesIn(path string) (int64, error) {
-	parsed, err := readBoxes(path)
-	if err != nil {
-		return 0, err
-	}
-	if parsed.Moov == nil {
-		return 0, errors.New("reading the boxes: there is no index")
-	}
-	for _, trak := range parsed.Moov.Traks {
-		if trak.Mdia.Hdlr.HandlerType == "vide" {
-			return int64(trak.Mdia.Minf.Stbl.Stsz.SampleNumber), nil
-		}
-	}
-	return 0, nil
 }

@@ -142,7 +142,7 @@ func (s *Clips) file(ctx context.Context, v video.Video, file string) (none web.
 	if err != nil {
 		return none, err
 	}
-	out, err := engine.OutputOf[clips.Output](clip)
+	out, err := engine.OutputOf[engine.File](clip)
 	if out == nil {
 		return none, cmp.Or(err, web.NoFile())
 	}

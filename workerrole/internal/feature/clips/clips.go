@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"github.com/cutroom/cutroom/shared/azstore/blobstore"
-	"github.com/cutroom/cutroom/shared/clips"
 	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -46,7 +45,7 @@ func (s clip) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, err
 		return videostore.Commit{}, err
 	}
 	file, err := w.Put(ctx, job.Out, "video/mp4")
-	return videostore.Commit{Output: clips.Output{Blob: file.Blob, Bytes: file.Bytes}}, err
+	return videostore.Commit{Output: file}, err
 }
 
 func (s clip) gather(ctx context.Context, w *pipeline.Work) (ffmpeg.ClipJob, error) {
