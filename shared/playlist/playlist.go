@@ -155,7 +155,7 @@ func (p Presentation) pictures(rendition int) (gaps, shown []float64) {
 func (p Presentation) sound() (gaps, shown []float64) {
 	first, listed := p.audioSegments()
 	for n := range first {
-		gaps = append(gaps, video.SoundSeconds(n))
+		gaps = append(gaps, video.SoundStart(n+1)-video.SoundStart(n))
 	}
 	for _, s := range listed {
 		shown = append(shown, s.Seconds())
@@ -233,9 +233,6 @@ func bandwidth(p Presentation, rendition int) (peak, average int) {
 	for _, c := range p.Leading() {
 		for _, s := range segments(c, rendition) {
 			d := p.Plan.FPS.Seconds(s.Frames)
-			if d <= 0 {
-				continue
-			}
 			bits += float64(s.Length) * 8
 			seconds += d
 			highest = max(highest, float64(s.Length)*8/d)

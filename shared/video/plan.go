@@ -205,9 +205,6 @@ func SoundAt(second float64) (segment int) {
 	return segment
 }
 
-// SoundSeconds is how long an audio segment is that is not the last.
-func SoundSeconds(segment int) float64 { return SoundStart(segment+1) - SoundStart(segment) }
-
 // AudioPart is what an audio step committed: the Output of its row, without segments beyond
 // the end of the track.
 type AudioPart struct {

@@ -154,10 +154,8 @@ func refused(code int, stderr string) error {
 	case code == 0: // it got past the container, and ended without naming a reason
 		return engine.Fail(video.UnsupportedMedia, "A stream of the file is coded in a way that we cannot open.")
 	}
-	for known := range strings.SplitSeq(demuxers, ",") {
-		if strings.HasPrefix(demuxer, known) {
-			return engine.Fail(video.CorruptMedia, "The file begins like a video, but its structure is damaged or incomplete.")
-		}
+	if slices.ContainsFunc(video.Containers, func(c video.Container) bool { return strings.HasPrefix(demuxer, c.Demuxer) }) {
+		return engine.Fail(video.CorruptMedia, "The file begins like a video, but its structure is damaged or incomplete.")
 	}
 	return engine.Fail(video.UnsupportedMedia, "The file is not a video that we can read.")
 }
