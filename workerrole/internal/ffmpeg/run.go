@@ -154,9 +154,7 @@ func (t *Tool) startAndWait(c command, cmd *exec.Cmd, runs *Runs, tooMuch func()
 	// started it, so that thread must live until the child has ended.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := t.sandbox.Hold(cmd, c.rules(runs.Nice)); err != nil {
-		return err
-	}
+	t.sandbox.Hold(cmd, c.rules(runs.Nice))
 	if err := cmd.Start(); err != nil {
 		return err
 	}

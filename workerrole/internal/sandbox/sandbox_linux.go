@@ -58,16 +58,12 @@ func (c *Sandbox) look() {
 
 // Hold changes a command that has not been started: it will be held, or end with
 // [FailedStatus]. It gets a process group of its own, and ends with the thread that starts it.
-func (c *Sandbox) Hold(cmd *exec.Cmd, r Rules) error {
+func (c *Sandbox) Hold(cmd *exec.Cmd, r Rules) {
 	r.LimitsOnly = c == nil || !c.enabled
-	spec, err := json.Marshal(r)
-	if err != nil {
-		return fmt.Errorf("describing the sandbox: %w", err)
-	}
+	spec, _ := json.Marshal(r) // of texts and numbers
 	cmd.Args = append([]string{marker, string(spec), cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = "/proc/self/exe"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	return nil
 }
 
 // Hide keeps other processes of the user from reading this one's environment and memory.
@@ -112,10 +108,7 @@ func become(spec string, args []string) error {
 	if err != nil {
 		return fmt.Errorf("naming the arguments: %w", err)
 	}
-	environment, err := syscall.SlicePtrFromStrings(Environment)
-	if err != nil {
-		return fmt.Errorf("naming the environment: %w", err)
-	}
+	environment, _ := syscall.SlicePtrFromStrings(Environment) // no zeros in it
 	// From here on this process may not get any memory, so nothing is called that takes some.
 	if r.Memory > 0 {
 		memory := unix.Rlimit{Cur: uint64(r.Memory), Max: uint64(r.Memory)}

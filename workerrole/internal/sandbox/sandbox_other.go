@@ -13,9 +13,8 @@ func (c *Sandbox) look() {
 }
 
 // Hold gives the command a process group and nothing else: for development on macOS.
-func (c *Sandbox) Hold(cmd *exec.Cmd, _ Rules) error {
+func (c *Sandbox) Hold(cmd *exec.Cmd, _ Rules) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	return nil
 }
 
 // Hide does nothing here.
