@@ -111,9 +111,17 @@ func (w writing) atHome(c, before, after rune) bool {
 
 // isOf says whether a language is written so; the one that is not known may be.
 func (w writing) isOf(tag language.Tag) bool {
-	return tag == language.Und || slices.ContainsFunc(strings.Fields(w.languages), func(own string) bool {
-		return language.Comprehends(tag, language.MustParse(own)) >= language.High
-	})
+	base, _ := tag.Base()
+	script, _ := tag.Script()
+	for name := range strings.FieldsSeq(w.languages) {
+		own := language.MustParse(name)
+		ownBase, _ := own.Base()
+		ownScript, _ := own.Script()
+		if ownBase == base && ownScript == script {
+			return true
+		}
+	}
+	return tag == language.Und
 }
 
 func (w writing) latin() bool {
