@@ -109,15 +109,10 @@ func read(row tablestore.Entity) (generation int, preview Preview, err error) {
 // Blobs returns how the names of blobs begin of the previews that are still of use to
 // a viewer: their chunk is not committed.
 func (Store) Blobs(v videostore.View, generation int) (names []string, _ error) {
-	done := map[int]bool{}
-	for _, r := range v.Runs {
-		if r.Key.Generation == generation && r.State == engine.RunDone && workflow.Declaration.StepOf(r.Key).Makes == workflow.Pictures {
-			done[r.Key.Index] = true
-		}
-	}
 	previews, err := Of(v, generation)
 	for chunk, preview := range previews {
-		if done[chunk] {
+		run, _ := v.Find(generation, workflow.Declaration.MakerOf(workflow.Pictures), chunk)
+		if run.State == engine.RunDone {
 			continue
 		}
 		for _, r := range preview.Pictures.Renditions {

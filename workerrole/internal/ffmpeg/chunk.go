@@ -213,26 +213,22 @@ func posterSize(plan video.Plan) video.Rendition {
 	return plan.Renditions[len(plan.Renditions)-1]
 }
 
-func rangeOf(plan video.Plan) string {
-	if plan.FullRange {
-		return "full"
-	}
-	return "limited"
-}
-
 // toneMap turns HDR and wide colours into those of BT.709. It works in floating point on
 // every pixel, so the picture is made as small as the largest rendition first.
 func toneMap(s *ff.Stream, plan video.Plan) *ff.Stream {
-	top := plan.Renditions[0]
+	top, levels := plan.Renditions[0], "limited"
+	if plan.FullRange {
+		levels = "full"
+	}
 	s = s.Filter("scale", ff.Args{strconv.Itoa(top.Width), strconv.Itoa(top.Height)})
 	if plan.HDR == "" {
 		return s.Filter("zscale", nil, ff.KwArgs{
-			"pin": plan.Primaries, "tin": "bt709", "rin": rangeOf(plan), "p": "bt709", "t": "bt709", "m": "bt709", "r": "limited",
+			"pin": plan.Primaries, "tin": "bt709", "rin": levels, "p": "bt709", "t": "bt709", "m": "bt709", "r": "limited",
 		}).Filter("format", ff.Args{"yuv420p"})
 	}
 	return s.
 		Filter("zscale", nil, ff.KwArgs{
-			"tin": plan.HDR, "pin": "bt2020", "min": "bt2020nc", "rin": rangeOf(plan), "t": "linear", "npl": "100",
+			"tin": plan.HDR, "pin": "bt2020", "min": "bt2020nc", "rin": levels, "t": "linear", "npl": "100",
 		}).
 		Filter("format", ff.Args{"gbrpf32le"}).
 		Filter("zscale", nil, ff.KwArgs{"p": "bt709"}).
