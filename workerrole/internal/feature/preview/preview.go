@@ -69,7 +69,7 @@ func (m maker) before(ctx context.Context, w *pipeline.Work) (done bool, _ error
 }
 
 // store makes the preview and writes its row. A preview that fails is no failure of the run.
-func (m Maker) store(ctx context.Context, w *pipeline.Work) error {
+func (m maker) store(ctx context.Context, w *pipeline.Work) error {
 	err := m.encode(ctx, w)
 	if _, trouble := azq.AsDependencyError(err); err == nil || trouble || context.Cause(ctx) != nil {
 		return err
@@ -80,7 +80,7 @@ func (m Maker) store(ctx context.Context, w *pipeline.Work) error {
 
 // encode stores the files of a preview and then its row, unless there is nothing to show. The
 // chunk itself may be under way.
-func (m Maker) encode(ctx context.Context, w *pipeline.Work) error {
+func (m maker) encode(ctx context.Context, w *pipeline.Work) error {
 	source, err := w.OpenSource(ctx)
 	if err != nil {
 		return err
