@@ -229,16 +229,12 @@ func locate(c committed, dir string, number int) (resource, bool) {
 	if !planned || index >= len(c.Chunks) || c.Chunks[index] == nil {
 		return resource{}, false
 	}
-	n := number - c.Plan.FirstSegment(index)
 	for _, out := range c.Chunks[index].Renditions {
 		if out.Name != dir || n >= len(out.Segments) {
 			continue
 		}
 		at := out.Init
 		if number >= 0 {
-			if n >= len(out.Segments) {
-				return resource{}, false
-			}
 			at = out.Segments[n].Range
 		}
 		return resource{File: web.File{Blob: out.Blob, Bytes: at.Length, ContentType: typeVideo}, offset: at.Offset}, true
