@@ -42,7 +42,7 @@ func TestSeekShowsAPreview(t *testing.T) {
 		out.Segments = append(out.Segments, video.Segment{Frames: 100, Range: video.Range{Offset: int64(100 + 200*i), Length: 200}})
 		sound.Segments = append(sound.Segments, video.AudioSegment{Samples: 4 * video.SampleRate, Range: video.Range{Offset: int64(50 + 100*i), Length: 100}})
 	}
-	preview := previews.Preview{Pictures: video.ChunkOutput{Frames: 200, Renditions: []video.RenditionOutput{out}}, Sound: &sound}
+	preview := previews.Preview{Chunk: 20, Pictures: video.ChunkOutput{Frames: 200, Renditions: []video.RenditionOutput{out}}, Sound: &sound}
 	for range 2 { // safe to repeat
 		if err := made.Add(t.Context(), key, preview); err != nil {
 			t.Fatal(err)

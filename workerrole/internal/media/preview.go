@@ -18,7 +18,7 @@ import (
 func EncodePreview(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int, dir string) (previews.Preview, error) {
 	small := plan
 	small.Renditions = plan.Renditions[len(plan.Renditions)-1:]
-	var made previews.Preview
+	made := previews.Preview{Chunk: index}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
 		made.Pictures, err = encodeChunk(ctx, tool, ffmpeg.ChunkJob{Source: src, Plan: small, Index: index, Dir: dir, Preview: true})

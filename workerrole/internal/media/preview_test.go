@@ -35,7 +35,7 @@ func TestPreviewIsTheChunk(t *testing.T) {
 		t.Fatal(err)
 	}
 	pictures := made.Pictures
-	if want := plan.Chunks[index+1].From - plan.Chunks[index].From; len(pictures.Renditions) != 1 || pictures.Frames != want {
+	if want := plan.Chunks[index+1].From - plan.Chunks[index].From; made.Chunk != index || len(pictures.Renditions) != 1 || pictures.Frames != want {
 		t.Fatalf("%+v, want one rendition with %d frames", made, want)
 	}
 	committed := e.chunks[index].Renditions[len(plan.Renditions)-1]
