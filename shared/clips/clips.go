@@ -87,6 +87,12 @@ func ParseID(id engine.ID, text string) (engine.Key, error) {
 	return k, nil
 }
 
+// List returns a page of a video's clips in the order of their frames, and the token of
+// the next page, empty at the end. tablestore.ErrToken for a token that is not ours.
+func List(ctx context.Context, s *videostore.Store, id engine.ID, limit int, token string) (clips []engine.Run, next string, err error) {
+	return s.Requests(ctx, id, workflow.StepClip, limit, token, nil)
+}
+
 // Request asks for a clip of the generation that plays and returns its step. A second
 // request for the same frames finds the same row, but one that failed is promised again. Safe to
 // repeat. engine.ErrNotFound when the video is deleted, engine.ErrState when another generation plays, and

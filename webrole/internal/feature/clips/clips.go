@@ -14,7 +14,6 @@ import (
 	"github.com/cutroom/cutroom/shared/clips"
 	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/httpapi"
@@ -93,7 +92,7 @@ func (s *Clips) Reply(c *gin.Context, status int, find func(context.Context) (en
 // partition (T5).
 func (s *Clips) ListClips(c *gin.Context, id api.ID, params api.ListClipsParams) {
 	web.Handle(c, http.StatusOK, func(ctx context.Context) (out api.ClipList, _ error) {
-		found, next, err := s.Videos.Requests(ctx, id, workflow.StepClip, params.Limit, params.PageToken, nil)
+		found, next, err := clips.List(ctx, s.Videos, id, params.Limit, params.PageToken)
 		if err != nil {
 			return out, err
 		}
