@@ -174,9 +174,11 @@ func (r *role) consumer(steps map[string]pipeline.Step) (*azq.Client, error) {
 
 func (r *role) leader() *upkeep.Leader {
 	reconciler := upkeep.Reconciler[video.Video, video.Plan]{
-		Store: r.Videos.Store, Queues: r.queues, Grace: r.cfg.ReconcileGrace, OrphanAfter: 3 * time.Hour,
+		Store: r.Videos.Store, Grace: r.cfg.ReconcileGrace, OrphanAfter: 15 * time.Minute,
 		CreateTimeout: time.Minute, AbandonAfter: r.cfg.AbandonAfter, SweepAfter: r.cfg.JanitorGrace,
-		Log: r.log, Passed: r.measured.reconciled,
+		Log:   r.log,
+		Queue: upkeep.StateIn(r.queues), Passed: r.measured.reconciled,
+		Workers: r.living,
 	}
 	janitor := upkeep.Janitor[video.Video, video.Plan]{
 		Store: r.Videos.Store, Blobs: r.Blobs, Grace: r.cfg.JanitorGrace,

@@ -165,8 +165,8 @@ func (s *Service[P]) living(ctx context.Context) ([]workers.Worker, error) {
 func (s *Service[P]) leader() *upkeep.Leader {
 	late := 30 * s.Pace
 	reconciler := upkeep.Reconciler[Document, Plan[P]]{
-		Store: s.Subjects, Queues: s.Queues, Log: slog.Default(), Grace: s.Pace,
-		SweepAfter: late, CreateTimeout: time.Minute, OrphanAfter: 3 * time.Hour, AbandonAfter: 24 * time.Hour,
+		Store: s.Subjects, Queue: upkeep.StateIn(s.Queues), Workers: s.living, Log: slog.Default(), Grace: s.Pace,
+		SweepAfter: late, CreateTimeout: time.Minute, OrphanAfter: 15 * time.Minute, AbandonAfter: 24 * time.Hour,
 	}
 	janitor := upkeep.Janitor[Document, Plan[P]]{Store: s.Subjects, Blobs: s.Blobs, Grace: late, Log: slog.Default()}
 	return &upkeep.Leader{Blobs: s.Blobs, Log: slog.Default(), Peers: s.living, Duties: []upkeep.Duty{

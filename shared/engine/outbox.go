@@ -25,6 +25,12 @@ type OutboxMessage struct {
 	Declared Step `json:"-"` // that it asks for, as the plan declares it
 }
 
+// Is reports whether an item asks for the same work as the message.
+func (i OutboxMessage) Is(id ID, item azq.Item) bool {
+	i.ID = id
+	return item.ID == i.ItemID()
+}
+
 var tracer = otel.Tracer("engine")
 
 // messagesPerRow keeps an outbox row far under the 64 KiB of one property.

@@ -64,8 +64,11 @@ func (w Worker) Upkeeper(grace time.Duration) (*upkeep.Reconciler[Sum, Plan], *u
 	store, queues := w.Sums()
 	blobs := blobstore.New(w.Account)
 	return &upkeep.Reconciler[Sum, Plan]{
-			Store: store, Queues: queues, Grace: grace, OrphanAfter: 20 * grace,
+			Store: store, Queue: upkeep.StateIn(queues), Grace: grace, OrphanAfter: 5 * grace,
 			CreateTimeout: time.Minute, AbandonAfter: time.Hour, SweepAfter: 2 * grace, Log: w.Log,
+			Workers: func(ctx context.Context) ([]workers.Worker, error) {
+				return workers.New(w.Account).List(ctx, time.Now().Add(-upkeep.Alive))
+			},
 		}, &upkeep.Janitor[Sum, Plan]{
 			Store: store, Blobs: blobs, Grace: 10 * grace, Log: w.Log,
 		}

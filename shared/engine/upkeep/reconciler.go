@@ -12,6 +12,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azq"
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/engine"
+	"github.com/cutroom/cutroom/shared/engine/workers"
 )
 
 // Reconciler sends messages that are missing (paper rows Q3 and Q7). A process may die
@@ -21,12 +22,13 @@ import (
 // Between passes it keeps in memory which subjects were healthy; a new leader starts over.
 // Not safe for concurrent use.
 type Reconciler[V, P any] struct {
-	Store  *engine.Store[V, P]
-	Queues *azq.Client
+	Store *engine.Store[V, P]
+	Queue func(ctx context.Context, name string) (QueueState, error)
+	// Workers lists the living workers with the steps they run.
+	Workers func(ctx context.Context) ([]workers.Worker, error)
 	// Grace: a promise that is younger is not checked.
 	Grace time.Duration
-	// OrphanAfter is longer than an attempt may take: a step that was silent for less is not lost
-	// while its queue has messages.
+	// OrphanAfter: while its queue has messages, a step that was silent for less is not lost.
 	OrphanAfter time.Duration
 	// CreateTimeout is longer than a request takes: an older announcement has its subject or never will.
 	CreateTimeout time.Duration
@@ -193,16 +195,40 @@ func (r *Reconciler[V, P]) resend(ctx context.Context, mark engine.Inflight, vie
 	return len(lost), r.Store.Resend(ctx, view.Record, lost)
 }
 
-// isLost reports whether the message of an intent is gone from its queue. If the queue is empty
-// it is: the length includes hidden messages and is never too low. Otherwise nobody can tell, so
-// a step is sent again that gave no sign of life for long. A second message does no harm.
+// lostFactor: after this many times OrphanAfter without a sign of life a step is sent
+// again whatever its queue holds. A second message does no harm.
+const lostFactor = 8
+
+// isLost reports whether the message of an intent is gone from its queue. A step that a
+// living worker runs is never lost. If the queue is empty the message is gone: the length
+// includes hidden messages and is never too low. Otherwise the messages at the front are
+// compared with the step. A queue is roughly first in, first out, so if one of them is
+// much newer than the step's last activity, and ours is not among them, ours is gone. The
+// newest of them is compared, because an item that is snoozed stays at the front for long.
 func (r *Reconciler[V, P]) isLost(ctx context.Context, mark engine.Inflight, view engine.View[V, P], intent engine.OutboxMessage, now *pass[V, P]) (bool, error) {
 	silent := time.Since(lastSign(mark, view, intent))
 	if silent <= r.Grace {
 		return false, nil
 	}
-	length, err := now.length(ctx, intent.Queue)
-	return length == 0 || silent > r.OrphanAfter, err
+	q, err := now.queue(ctx, intent.Queue)
+	if err != nil {
+		return false, err
+	}
+	front := time.Time{}
+	for _, p := range q.Front {
+		if intent.Is(view.Meta().ID, p.Item) {
+			return false, nil
+		}
+		if p.Inserted.After(front) {
+			front = p.Inserted
+		}
+	}
+	passedBy := time.Since(front) < silent-time.Minute
+	if !q.Empty && (silent <= r.OrphanAfter || !passedBy && silent <= lostFactor*r.OrphanAfter) {
+		return false, nil
+	}
+	busy, err := now.busy(ctx, view, intent)
+	return !busy, err
 }
 
 // lastSign is when a step was last written or promised. For one that was never claimed, which
@@ -220,29 +246,78 @@ func lastSign[V, P any](mark engine.Inflight, view engine.View[V, P], intent eng
 
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
-// pass is what a pass counts, and what it knows of queues.
+// pass is what a pass counts, and what it knows of queues and workers, each read at most
+// once in freshFor.
 type pass[V, P any] struct {
 	r       *Reconciler[V, P]
 	unsent  int
 	resent  int
 	since   time.Time
-	lengths map[string]int64 // as they were read since then
+	queues  map[string]QueueState
+	workers []workers.Worker // nil: not read yet
 }
 
 // freshFor bounds how old the knowledge is by which a message counts as lost.
 const freshFor = 10 * time.Second
 
-func (m *pass[V, P]) length(ctx context.Context, queue string) (int64, error) {
+func (m *pass[V, P]) refresh() {
 	if time.Since(m.since) >= freshFor {
-		m.since, m.lengths = time.Now(), map[string]int64{}
+		m.since, m.queues, m.workers = time.Now(), map[string]QueueState{}, nil
 	}
-	if length, known := m.lengths[queue]; known {
-		return length, nil
+}
+
+func (m *pass[V, P]) queue(ctx context.Context, name string) (QueueState, error) {
+	m.refresh()
+	q, known := m.queues[name]
+	if known {
+		return q, nil
 	}
-	state, err := m.r.Queues.Queue(queue).Length(ctx)
+	q, err := m.r.Queue(ctx, name)
 	if err != nil {
-		return 0, err
+		return QueueState{}, err
 	}
-	m.lengths[queue] = state.Length
-	return state.Length, nil
+	m.queues[name] = q
+	return q, nil
+}
+
+// busy reports whether the worker that claimed a step is alive and says that it runs it.
+// The worker writes its row of the register also while a step writes nothing, so a part
+// that takes an hour is not sent again.
+func (m *pass[V, P]) busy(ctx context.Context, view engine.View[V, P], intent engine.OutboxMessage) (bool, error) {
+	step, found := view.RunOf(intent.Key)
+	if !found || step.State != engine.RunRunning || m.r.Workers == nil {
+		return false, nil
+	}
+	if m.refresh(); m.workers == nil {
+		var err error
+		if m.workers, err = m.r.Workers(ctx); err != nil {
+			return false, err
+		}
+	}
+	return slices.ContainsFunc(m.workers, func(w workers.Worker) bool {
+		return w.Name == step.Worker && slices.ContainsFunc(w.Busy, func(t azq.Running) bool {
+			return t.Item == step.Key.ItemID()
+		})
+	}), nil
+}
+
+// QueueState is what the reconciler knows of a queue.
+type QueueState struct {
+	// Empty: no message at all, neither visible nor hidden by a lease.
+	Empty bool
+	// Front are the visible messages that come next, at most 32.
+	Front []azq.Peeked
+}
+
+// StateIn reads the state of a queue of queues: one request, and a second when it has messages.
+func StateIn(queues *azq.Client) func(ctx context.Context, name string) (QueueState, error) {
+	return func(ctx context.Context, name string) (QueueState, error) {
+		q := queues.Queue(name)
+		state, err := q.Length(ctx)
+		if err != nil || state.Length == 0 {
+			return QueueState{Empty: err == nil}, err
+		}
+		front, err := q.Peek(ctx, azq.MaxBatch)
+		return QueueState{Front: front}, err
+	}
 }

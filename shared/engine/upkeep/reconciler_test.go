@@ -1,6 +1,7 @@
 package upkeep_test
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"sync"
@@ -16,10 +17,12 @@ import (
 	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/engine/enginetest"
 	"github.com/cutroom/cutroom/shared/engine/upkeep"
+	"github.com/cutroom/cutroom/shared/engine/workers"
 )
 
-// claimed makes a sum whose first step is claimed, and whose message is lost.
-func (b *bench) claimed(t *testing.T) {
+// claimed makes a sum whose first step is claimed by worker and whose queue says
+// nothing: tests say themselves what the reconciler sees of queues.
+func (b *bench) claimed(t *testing.T, worker string) engine.Key {
 	t.Helper()
 	id := b.create(t)
 	if _, err := b.sums.Uploaded(t.Context(), id, epoch, "etag"); err != nil {
@@ -29,9 +32,10 @@ func (b *bench) claimed(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := engine.Key{ID: id, Generation: 1, Step: enginetest.Split}
-	if _, err := b.sums.Claim(t.Context(), key, "carrier", "dead worker", time.Time{}); err != nil {
+	if _, err := b.sums.Claim(t.Context(), key, "carrier", worker, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
+	return key
 }
 
 func (b *bench) sent(t *testing.T, queue string, want int, why string) {
@@ -41,30 +45,81 @@ func (b *bench) sent(t *testing.T, queue string, want int, why string) {
 	}
 }
 
-// A queue that has messages does not say whose they are: then a step is lost when it was silent
-// for longer than an attempt may take.
+// front makes a queue with messages at its front that were put in at those times.
+func front(id engine.ID, at ...time.Time) func(context.Context, string) (upkeep.QueueState, error) {
+	var state upkeep.QueueState
+	for _, inserted := range at {
+		state.Front = append(state.Front, azq.Peeked{Item: azq.Item{Subject: string(id), Kind: "other"}, Inserted: inserted})
+	}
+	return func(context.Context, string) (upkeep.QueueState, error) { return state, nil }
+}
+
+// A step whose worker is alive and busy with it is not taken from it, however
+// long it shows nothing; when the worker stops naming it, it is.
+func TestLiveStepsAreNotStolen(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	key := b.claimed(t, "worker-1")
+	old, young := time.Now().Add(-24*time.Hour), time.Now().Add(time.Hour)
+	b.rec.OrphanAfter = time.Millisecond
+	b.rec.Queue = front(engine.NewID(), old, young)
+	asked := 0
+	busy := []azq.Running{{Item: key.ItemID()}}
+	b.rec.Workers = func(context.Context) ([]workers.Worker, error) {
+		asked++
+		return []workers.Worker{{Name: "worker-0"}, {Name: "worker-1", Busy: busy}}, nil
+	}
+	b.pass(t)
+	b.sent(t, enginetest.Split, 0, "its worker is busy with it")
+	other := key
+	other.Index++ // of the same sum
+	busy = []azq.Running{{Item: other.ItemID()}}
+	b.pass(t)
+	b.sent(t, enginetest.Split, 1, "its worker has forgotten it")
+	if asked != 2 {
+		t.Errorf("the register was read %d times in two passes", asked)
+	}
+}
+
+// In a queue that moves, what was passed by is lost; one item that is put back
+// for ever, and so stays the oldest, does not hide that. A message that is seen
+// is not lost. Whatever the queue looks like, silence ends somewhere.
 func TestLostInABusyQueue(t *testing.T) {
 	t.Parallel()
+	past, future := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	type peek = func(engine.ID) []azq.Peeked
+	others := func(at ...time.Time) peek {
+		return func(engine.ID) (front []azq.Peeked) {
+			for _, inserted := range at {
+				front = append(front, azq.Peeked{Item: azq.Item{Subject: string(engine.NewID()), Kind: "split"}, Inserted: inserted})
+			}
+			return front
+		}
+	}
 	for name, c := range map[string]struct {
 		orphan time.Duration
+		front  peek
 		want   int
 	}{
-		"an attempt may go on": {time.Hour, 1},
-		"silent for long":      {time.Millisecond, 2},
+		"fresh":               {time.Hour, others(past, future), 0},
+		"behind a long queue": {time.Second, others(past, past), 0},
+		"passed by":           {time.Second, others(future), 1},
+		"an old one put back": {time.Second, others(past, future), 1},
+		"silent for long":     {100 * time.Millisecond, others(past), 1},
+		"seen": {time.Second, func(id engine.ID) []azq.Peeked {
+			item := azq.Item{ID: string(id) + ".STEP:00001:split:00000", Subject: string(id), Kind: enginetest.Split}
+			return append(others(past, future)(id), azq.Peeked{Item: item, Inserted: past})
+		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			b.claimed(t)
+			key := b.claimed(t, "dead worker")
 			b.rec.OrphanAfter = c.orphan
-			other := engine.Key{ID: engine.NewID(), Generation: 1, Step: enginetest.Split}
-			item, err := azq.NewItem(other.Step, string(other.ID), other.ItemID(), other.Payload())
-			if err == nil {
-				err = b.queues.SendItem(t.Context(), enginetest.Split, item, 0)
+			b.rec.Queue = func(context.Context, string) (upkeep.QueueState, error) {
+				return upkeep.QueueState{Front: c.front(key.ID)}, nil
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			time.Sleep(1200 * time.Millisecond) // of silence
 			b.pass(t)
 			b.sent(t, enginetest.Split, c.want, name)
 		})
@@ -243,7 +298,7 @@ func TestHealthySumsAreLeftAlone(t *testing.T) {
 		t.Error("the mark was renewed")
 	}
 	fresh := b.rec
-	b.rec = upkeep.Reconciler[enginetest.Sum, enginetest.Plan]{Store: fresh.Store, Queues: fresh.Queues, OrphanAfter: time.Hour, Log: fresh.Log}
+	b.rec = upkeep.Reconciler[enginetest.Sum, enginetest.Plan]{Store: fresh.Store, Queue: fresh.Queue, OrphanAfter: time.Hour, Log: fresh.Log}
 	if items() != 1 {
 		t.Error("a new leader starts over")
 	}

@@ -89,7 +89,7 @@ func setup(t *testing.T) *bench {
 	b.sums = newStore(a, b.queues)
 	b.rec = upkeep.Reconciler[enginetest.Sum, enginetest.Plan]{
 		Store: b.sums, CreateTimeout: time.Minute, AbandonAfter: time.Hour, OrphanAfter: time.Hour, Log: slog.New(slog.DiscardHandler),
-		Queues: b.queues.Client,
+		Queue: upkeep.StateIn(b.queues.Client),
 	}
 	return b
 }

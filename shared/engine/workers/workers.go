@@ -1,6 +1,6 @@
 // Package workers is the register of worker roles: table "workers", one row per process,
-// rewritten every few seconds. Operators and the scaling signal read it, and workers before they
-// ask for the leader's lease. Who owns work the queues decide.
+// rewritten every few seconds. Operators read it, and so does the reconciler: it does not
+// replace a message on which a living worker works. Who owns work the queues decide.
 //
 //	PartitionKey  "worker": some dozens of rows, written rarely (single, T4)
 //	RowKey        the worker's name
