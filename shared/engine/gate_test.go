@@ -197,6 +197,38 @@ func TestLaterGateWaitsForTheUpload(t *testing.T) {
 	wantSent(t, out, "all have passed", firstParts...)
 }
 
+// All parts of a plan ended while the upload went on: its end promises the last step at once.
+func TestNothingIsLeftAtTheEndOfAnUpload(t *testing.T) {
+	t.Parallel()
+	s, out := setup(t)
+	v, p := awaiting(), plan(1, false)
+	v.Upload.Started, v.Generation = true, 1
+	if _, err := s.Create(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	passes := func(step string, commit enginetest.Commit) {
+		t.Helper()
+		c := gateOf(t, s, v.ID, 1, step)
+		if err := errors.Join(c.Commit(t.Context(), commit), c.SendOutbox(t.Context()), c.Follow(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	passes(enginetest.Split, enginetest.Commit{Plan: &p})
+	rec, err := s.Get(t.Context(), v.ID)
+	if err == nil {
+		err = s.PromiseUntil(t.Context(), rec, p, 1)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	passes(enginetest.Add, enginetest.Commit{})
+	wantSent(t, out, "while it went on", "first: add")
+	if _, err := s.Uploaded(t.Context(), v.ID, epoch, "etag"); err != nil {
+		t.Fatal(err)
+	}
+	wantSent(t, out, "the upload is complete", "rest: total")
+}
+
 // The web role dies when it has written that an upload is complete, before it promises what that
 // was waited for with: the first step, delivered again, does it.
 func TestEndOfAnUploadIsFollowedUp(t *testing.T) {
