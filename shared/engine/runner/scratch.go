@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -22,7 +23,9 @@ const scratchPrefix = "cutroom-scratch-"
 
 // Scratch is a directory for temporary files that only this process uses.
 type Scratch struct {
-	Dir  string
+	Dir string
+
+	mu   sync.Mutex
 	lock *os.File // the directory, opened
 }
 
@@ -50,6 +53,8 @@ func MakeScratch(parent string, log *slog.Logger) (*Scratch, error) {
 
 // Close removes the directory and then releases its lock.
 func (s *Scratch) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return errors.Join(os.RemoveAll(s.Dir), s.lock.Close())
 }
 
@@ -88,11 +93,31 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
+// keep makes the directory again that a cleaner of temporary files took, and locks it, or the
+// next worker that starts would sweep it.
+func (s *Scratch) keep() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := os.Stat(s.Dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return err
+	}
+	lock, err := lockDir(s.Dir)
+	if err != nil {
+		return err
+	}
+	_ = s.lock.Close() // of the directory that was taken
+	s.lock = lock
+	return nil
+}
+
 // Probe finds out whether the directory takes files, and makes it again when it was
 // removed: need bytes must be free, and 1 MiB is written, read and removed. What fails
 // is trouble of kind "disk". Safe to repeat, also while steps run.
 func (s *Scratch) Probe(need int64) error {
-	err := os.MkdirAll(s.Dir, 0o700) // a cleaner of temporary files takes it
+	err := s.keep()
 	if err == nil {
 		err = checkFreeSpace(s.Dir, need)
 	}

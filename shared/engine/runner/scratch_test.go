@@ -137,10 +137,12 @@ func TestScratchWhileOthersSweep(t *testing.T) {
 	}
 }
 
-// A cleaner of temporary files takes the directory of an idle worker. It is made again.
+// A cleaner of temporary files takes the directory of an idle worker. It is made again, and
+// workers that start then leave it alone.
 func TestScratchThatACleanerTookIsMadeAgain(t *testing.T) {
 	t.Parallel()
-	s, err := runner.MakeScratch(filepath.Join(t.TempDir(), "new"), slog.Default())
+	parent := filepath.Join(t.TempDir(), "new")
+	s, err := runner.MakeScratch(parent, slog.Default())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +153,12 @@ func TestScratchThatACleanerTookIsMadeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustBeThere(t, s.Dir, true)
-	if err := s.Close(); err != nil {
+	another, err := runner.MakeScratch(parent, slog.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustBeThere(t, s.Dir, true)
+	if err := errors.Join(another.Close(), s.Close()); err != nil {
 		t.Fatal(err)
 	}
 	mustBeThere(t, s.Dir, false)
