@@ -141,12 +141,30 @@ func Show(p playlist.Presentation, made map[int]Preview) playlist.Presentation {
 			low := *c
 			low.Renditions = c.Renditions[min(last, len(c.Renditions)):]
 			shown.Chunks[i] = &low
-		case found:
+		case found && p.Plan.Last(i): // how long it is the source says
 			shown.Chunks[i] = &preview.Pictures
+		case found:
+			shown.Chunks[i] = preview.within(len(p.Plan.SegmentsBefore(i+1)) - len(p.Plan.SegmentsBefore(i)))
 		}
 		if found && preview.Sound != nil {
 			shown.Parts = append(shown.Parts, *preview.Sound)
 		}
 	}
 	return shown
+}
+
+// within returns what a preview has of its chunk, of so many segments: one of release 0.1.0 runs
+// on into the next chunk, whose segments have other addresses.
+func (p Preview) within(segments int) *video.ChunkOutput {
+	made := p.Pictures
+	if len(made.Renditions) == 0 || len(made.Renditions[0].Segments) <= segments {
+		return &made
+	}
+	r := made.Renditions[0]
+	for _, beyond := range r.Segments[segments:] {
+		made.Frames -= beyond.Frames
+	}
+	r.Segments = r.Segments[:segments]
+	made.Renditions = []video.RenditionOutput{r}
+	return &made
 }

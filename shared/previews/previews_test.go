@@ -92,6 +92,15 @@ func TestPreview(t *testing.T) {
 		t.Errorf("sound from segment 1 on, no longer than the pictures:\n%s", audio)
 	}
 
+	// A preview of release 0.1.0 runs on into chunk 2, of which nothing is there to be asked for.
+	old := map[int]previews.Preview{1: {Chunk: 1, Pictures: small(120, 120, 120, 120), Sound: &sound}}
+	if diff := cmp.Diff(want, entries(previews.Show(p, old))); diff != "" {
+		t.Errorf("a preview that runs on (-want +got):\n%s", diff)
+	}
+	if frames := previews.Show(p, old).Chunks[1].Frames; frames != 240 {
+		t.Errorf("of it %d frames are shown, want those of chunk 1", frames)
+	}
+
 	p.Chunks[3] = whole(120, 90) // no player gets there yet
 	if diff := cmp.Diff(want, entries(previews.Show(p, made))); diff != "" {
 		t.Errorf("what follows a chunk that is not there is listed (-want +got):\n%s", diff)
