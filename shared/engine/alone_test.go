@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azq"
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/engine"
 	"github.com/cutroom/cutroom/shared/engine/enginetest"
 )
@@ -358,5 +361,34 @@ func TestPlanOfAReleaseThatDeclaredTheStepElsewhere(t *testing.T) {
 				t.Error("the step is promised a second time, after ready")
 			}
 		})
+	}
+}
+
+// A run fails whose plan cannot be read, or its message would come back for ever.
+func TestRunWithAnUnreadablePlanFails(t *testing.T) {
+	t.Parallel()
+	a := azuritetest.Account(t)
+	if err := a.Ensure(t.Context(), azstore.Names{Tables: enginetest.SumNames.Tables}); err != nil {
+		t.Fatal(err)
+	}
+	s := newStore(a, &outgoing{})
+	id := uploaded(t, s)
+	broken := tablestore.Entity{PartitionKey: string(id), RowKey: "PLAN:00001", Props: map[string]any{"Doc": "{"}}
+	if _, err := tablestore.New(a, declared.Table).Insert(t.Context(), broken); err != nil {
+		t.Fatal(err)
+	}
+	k := engine.Key{ID: id, Generation: 1, Step: enginetest.Average, Length: 1}
+	asked := func(enginetest.Sum, *engine.Run) (bool, error) { return true, nil }
+	if _, err := s.Request(t.Context(), k, asked); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := s.Claim(t.Context(), k, "m", "w", time.Time{}); c != nil || !errors.Is(err, tablestore.ErrUnreadable) {
+		t.Fatalf("claim = %v, %v", c, err)
+	}
+	if err := s.FailStep(t.Context(), k, &engine.Failure{Code: engine.ProcessingFailed, Detail: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	if run, err := s.ReadRun(t.Context(), k); err != nil || run.State != engine.RunFailed {
+		t.Errorf("%+v, %v; want the failure", run, err)
 	}
 }

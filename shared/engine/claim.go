@@ -45,8 +45,11 @@ type Claim[V, P any] struct {
 // when the work has begun (Claim.Active); a row that a purged subject got so is left to upkeep.
 func (s *Store[V, P]) Claim(ctx context.Context, key Key, messageID, worker string, asked time.Time) (*Claim[V, P], error) {
 	c, err := s.unclaimed(ctx, key)
-	if err != nil {
+	if errors.Is(err, ErrDone) {
 		return c, err
+	}
+	if err != nil {
+		return nil, err
 	}
 	run, before, now := &c.Run, c.Run, Now()
 	if run.State == RunRunning && run.OwnerMessageID != "" && run.OwnerMessageID != messageID {
@@ -79,7 +82,7 @@ func (s *Store[V, P]) Claim(ctx context.Context, key Key, messageID, worker stri
 }
 
 // unclaimed reads a run, its subject and its plan. ErrDone, with the claim; ErrGone when the step
-// is not wanted.
+// is not wanted. When only the plan cannot be read, the claim comes with that error.
 func (s *Store[V, P]) unclaimed(ctx context.Context, key Key) (*Claim[V, P], error) {
 	rec, err := read(ctx, s.subjects, key.ID, MetaKey, ErrGone, readMeta[V])
 	if err != nil {
@@ -96,7 +99,7 @@ func (s *Store[V, P]) unclaimed(ctx context.Context, key Key) (*Claim[V, P], err
 		return nil, ErrGone
 	case step.Stage != First && key.Generation > 0:
 		if c.Plan, err = s.Plan(ctx, key.ID, key.Generation); err != nil {
-			return nil, err
+			return c, err
 		}
 	}
 	if done {

@@ -114,6 +114,9 @@ func (c *Claim[V, P]) Fail(ctx context.Context, failure *Failure) error {
 // stays as it is. Safe to repeat.
 func (s *Store[V, P]) FailStep(ctx context.Context, key Key, failure *Failure) error {
 	c, err := s.unclaimed(ctx, key)
+	if errors.Is(err, tablestore.ErrUnreadable) && c != nil && c.Run.State != RunDone {
+		err = nil // of the plan, which may be why: no failure needs it
+	}
 	if err == nil {
 		run := c.Run
 		run.abandoned(Now())
