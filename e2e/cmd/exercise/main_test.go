@@ -118,7 +118,7 @@ var tempting = []struct {
 		10, "every unclear view is counted", `if slices.Contains(strings.Fields(row.String("Latest")), viewID) {`,
 		`if slices.Contains(strings.Fields(row.String("Latest")+" "+viewID), viewID) {`,
 	},
-	{11, "a large window", "min(Window, s.windowItems(planOf(doc)))", "min(25, s.windowItems(planOf(doc)))"},
+	{11, "a large window", "min(before.Items+Window, s.windowItems(planOf(doc)))", "min(before.Items+25, s.windowItems(planOf(doc)))"},
 	{12, "whatever the option says", "k.row >= b.options.OpensAfter", "k.row >= 3"},
 }
 

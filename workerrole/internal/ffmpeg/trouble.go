@@ -81,7 +81,7 @@ func (l limits) metCPU(state *os.ProcessState) bool {
 // 270 MB of address space, the index of a film with a million frames 125 MB more.
 // A container's tags are held in memory twice, whatever their size.
 var (
-	probing = limits{wall: 5 * time.Minute, cpu: 15 * time.Second, memory: 512 << 20, file: 1 << 20}
+	probing = limits{wall: 15 * time.Minute, cpu: 15 * time.Second, memory: 512 << 20, file: 1 << 20}
 	// sounding decodes sound only.
 	sounding = limits{wall: 2 * time.Hour, cpu: time.Hour, memory: 512 << 20, file: 1 << 30}
 )
