@@ -174,6 +174,15 @@ func TestOpenClipsAcrossProcesses(t *testing.T) {
 	if more := allowed(t, stores[0], []engine.Key{clipOf(id, 50)}); len(more) > 0 {
 		t.Error("one too many is let in")
 	}
+	if _, err := stores[0].Delete(t.Context(), id, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stores[0].Erase(t.Context(), id, true); err != nil {
+		t.Fatal(err)
+	}
+	for row, err := range tablestore.New(a, quotas.Table).Query(t.Context(), tablestore.Query{PartitionKey: "!clips", Class: tablestore.RowRange}) {
+		t.Errorf("the purge left %s, %v", row.RowKey, err)
+	}
 }
 
 // Each requester of clips has a quota of their own, no matter who owns the video.

@@ -77,8 +77,8 @@ func (l *Ledger) Reserve(ctx context.Context, v video.Video) error {
 	return err
 }
 
-// CountOwned makes what is counted for a video's owner follow META, and removes the line
-// when there is no META: the request died before it wrote one, or the video was purged.
+// CountOwned makes what is counted for a video's owner follow META, and removes the line and the
+// places when there is no META: the request died before it wrote one, or the video was purged.
 // Several may run at once, in any order: each reads META again after it has written, so
 // the last one leaves the sums right. Safe to repeat.
 func (l *Ledger) CountOwned(ctx context.Context, id engine.ID) error {
@@ -90,6 +90,7 @@ func (l *Ledger) CountOwned(ctx context.Context, id engine.ID) error {
 	if errors.Is(err, engine.ErrNotFound) { // its mark says whose it was
 		var mark engine.Inflight
 		mark, err = l.videos.InflightMark(ctx, id)
+		err = errors.Join(err, l.leavePlaces(ctx, id))
 		v.ID, v.Owner, v.CreatedAt = id, mark.Owner, mark.CreatedAt
 	}
 	for wrote := v.Owner != ""; wrote && err == nil; {

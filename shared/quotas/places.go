@@ -66,8 +66,8 @@ func (l *Ledger) TakePlace(ctx context.Context, asker string, work engine.Key) e
 }
 
 // take takes a place in a ledger, or returns the error of the bound: then the place is to be given
-// back, if this call has inserted it: it has an ETag. Workers do not write here, so a place stays
-// until its work has ended and the ledger is full.
+// back, if this call has inserted it: it has an ETag. The end of work does not write here, so a
+// place stays until the ledger is full or the video is purged.
 //
 // The place is inserted before the others are counted, so there are never too many. Of
 // requests to several processes at once, one too many may be refused. A place that is there
@@ -101,6 +101,21 @@ func (l *Ledger) take(ctx context.Context, b bound, work engine.Key) (place tabl
 		err = b.full
 	}
 	return place, err
+}
+
+// leavePlaces gives back those of all work on a video that is purged. A requester's own are
+// swept when that ledger is full.
+func (l *Ledger) leavePlaces(ctx context.Context, id engine.ID) error {
+	prefix := workPlaces + string(id) + "."
+	for _, ledger := range []string{allClips, allReprocessings} {
+		_, err := l.rows.Clear(ctx, tablestore.Query{
+			PartitionKey: ledger, RowFrom: prefix, RowTo: tablestore.PrefixEnd(prefix), Class: tablestore.RowRange,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // goesOn reports whether the work of a place has not ended, or cannot be looked at: two point
