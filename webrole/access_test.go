@@ -30,7 +30,6 @@ free GET /livez
 free GET /readyz
 viewers GET /
 viewers GET /upload
-viewers GET /race
 viewers GET /watch/:id
 viewers GET /embed/:id
 viewers GET /static/*file
@@ -337,27 +336,23 @@ func TestStrangersSeeNothing(t *testing.T) {
 	c := openCommunity(t, nil)
 	id := c.announce(owner, video.Private)
 	path := "/api/v1/videos/" + id
-	for _, step := range []struct {
-		method, path string
-		body         any
-		headers      []string
-		status       int // for the owner
-	}{
+	steps := []private{
 		{"GET", path, nil, nil, 200},
 		{"PATCH", path, `{"title":"Mine"}`, []string{"If-Match", "*"}, 200},
 		{"GET", path + "/upload", nil, nil, 200},
 		{"POST", path + "/upload", `{"sizeBytes":100}`, nil, 200},
 		{"PUT", path + "/content", movie(100), nil, 202},
-		{
-			"POST", path + "/captions/en", []byte("WEBVTT\n\n00:00.000 --> 00:01.000\nHello\n"),
-			[]string{"Content-Type", "text/vtt"}, 202,
-		},
-		{"GET", path + "/captions", nil, nil, 200},
-		{"DELETE", path + "/captions/en", nil, nil, 204},
+	}
+	for _, p := range parts {
+		if p.private != nil {
+			steps = append(steps, p.private(path)...)
+		}
+	}
+	for _, step := range append(steps, []private{
 		{"GET", path + "/steps", nil, nil, 200},
 		{"POST", path + "/cancel", nil, nil, 202},
 		{"DELETE", path, nil, nil, 202},
-	} {
+	}...) {
 		for _, who := range []string{visitor, viewer, stranger} {
 			c.as(who, step.method, step.path, step.body, step.headers...).want(t, 404, "not_found")
 		}

@@ -167,6 +167,13 @@ seers GET /api/v1/videos/:id/captions/:language
 owners POST /api/v1/videos/:id/captions/:language
 owners DELETE /api/v1/videos/:id/captions/:language
 `,
+		private: func(video string) []private {
+			return []private{
+				{"POST", video + "/captions/en", []byte("WEBVTT\n\n00:00.000 --> 00:01.000\nHello\n"), []string{"Content-Type", "text/vtt"}, 202},
+				{"GET", video + "/captions", nil, nil, 200},
+				{"DELETE", video + "/captions/en", nil, nil, 204},
+			}
+		},
 		visits: []visit{
 			{"createCaptions", func(w *world) func() answer {
 				return func() answer { return w.sendCaptions("de", fmt.Sprint(w.runners)) }

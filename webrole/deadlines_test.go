@@ -121,8 +121,11 @@ func TestHangingStorageEndsAStream(t *testing.T) {
 	}
 	content := string(movie(3 * blobstore.BlockSize))
 	stream(http.MethodPut, "/videos/"+v.Id+"/content", "video/mp4", strings.NewReader(content[:blobstore.BlockSize]), strings.NewReader(content[blobstore.BlockSize:]), int64(len(content)))
-	stream(http.MethodPost, "/events/2011%20New%20York%20City%20Marathon__Full/registrations", "text/csv",
-		strings.NewReader("bib,name,sex,age\n"), strings.NewReader("1,Ada,F,30\n"), -1)
+	for _, p := range parts {
+		for _, s := range p.streams {
+			stream(http.MethodPost, s.path, s.kind, strings.NewReader(s.first), strings.NewReader(s.rest), -1)
+		}
+	}
 	storage.BeginAll(inject.Silence)
 	wg.Wait()
 }
@@ -187,12 +190,13 @@ func TestBodiesThatStall(t *testing.T) {
 	guarded := start(t, map[string]string{"WEBROLE_TOKEN": "a token of enough length"})
 	v := open.create(map[string]any{})
 	json := "POST /api/v1/videos HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
-	for _, c := range []struct {
+	type body struct {
 		name, text string
 		s          *server
 		status     int
 		within     time.Duration
-	}{
+	}
+	bodies := []body{
 		{"JSON", json, open, 408, 10 * time.Second},
 		{"JSON in chunks", "POST /api/v1/videos HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n", open, 408, 10 * time.Second},
 		{"JSON of a kind that is not read", strings.Replace(json, "application/json", "text/plain", 1), open, 415, 2 * time.Second},
@@ -201,8 +205,13 @@ func TestBodiesThatStall(t *testing.T) {
 		{"unknown route", "POST /nothing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nx", open, 404, 2 * time.Second},
 		{"a method without a body", "DELETE /api/v1/videos/" + strings.Repeat("b", 26) + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nx", open, 404, 2 * time.Second},
 		{"content", "PUT /api/v1/videos/" + v.Id + "/content HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10000\r\n\r\n" + string(movie(1000)), open, 408, 30 * time.Second},
-		{"a start list", "POST /api/v1/events/2011%20New%20York%20City%20Marathon__Full/registrations HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\nContent-Length: 1000\r\n\r\nbib,name,sex,age\n", open, 408, 30 * time.Second},
-	} {
+	}
+	for _, p := range parts {
+		for _, s := range p.streams {
+			bodies = append(bodies, body{s.path, "POST /api/v1" + s.path + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: " + s.kind + "\r\nContent-Length: 1000\r\n\r\n" + s.first, open, 408, 30 * time.Second})
+		}
+	}
+	for _, c := range bodies {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			conn := c.s.dial()

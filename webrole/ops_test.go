@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"io/fs"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/cutroom/cutroom/shared/engine/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/api"
+	"github.com/cutroom/cutroom/webrole/web"
 )
 
 // queue is what operators are told of a queue, on the listener where they always are.
@@ -120,7 +122,13 @@ func TestListeners(t *testing.T) {
 		t.Errorf("videos on the admin listener: %d", got.StatusCode)
 	}
 	id := s.create(map[string]any{}).Id
-	for _, path := range []string{"/", "/mine", "/upload", "/race", "/board", "/watch/" + id} {
+	pages := []string{"/watch/" + id}
+	for route, class := range wantedRoutes() {
+		if path, is := strings.CutPrefix(route, "GET "); is && class == "viewers" && !strings.Contains(path, "/api/") && !strings.ContainsAny(path, ":*") {
+			pages = append(pages, path)
+		}
+	}
+	for _, path := range pages {
 		page := s.get(path)
 		text := string(page.body)
 		if page.StatusCode != http.StatusOK || !strings.Contains(text, "<main") || strings.Contains(text, "<style") || strings.Contains(text, " onclick") {
@@ -142,7 +150,12 @@ func TestListeners(t *testing.T) {
 	if csp := framed.Get("Content-Security-Policy"); !strings.Contains(csp, "frame-ancestors *") || framed.Get("X-Frame-Options") != "" || !strings.Contains(csp, "default-src 'self'") {
 		t.Errorf("/embed: %v", framed)
 	}
-	for _, file := range []string{"style.css", "home.js", "watch.js", "embed.js", "upload.js", "race.js", "board.js", "icon.svg", "vendor/hls.min.js", "vendor/hls.LICENSE.txt"} {
+	files, err := fs.Glob(web.Files, "static/*.*")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("files %q: %v", files, err)
+	}
+	for _, name := range append(files, "static/vendor/hls.min.js", "static/vendor/hls.LICENSE.txt") {
+		file := strings.TrimPrefix(name, "static/")
 		got := s.get("/static/" + file)
 		if got.StatusCode != http.StatusOK || len(got.body) == 0 {
 			t.Errorf("%s: %d", file, got.StatusCode)

@@ -57,7 +57,20 @@ type part struct {
 	index   func(*server, engine.ID, indexrows.Current) error // what the index step does
 	after   func(*library)                                    // what the damages of TestUnreadableRowsHideNothingElse leave
 	busy    error                                             // of tables that are too busy
+	private func(video string) []private                      // requests below the address of a private video
+	streams []stream
 }
+
+// private is a request that is answered to the owner alone.
+type private struct {
+	method, path string
+	body         any
+	headers      []string
+	status       int // for the owner
+}
+
+// stream is a request whose body may come slowly, in two pieces.
+type stream struct{ path, kind, first, rest string }
 
 var parts []part
 

@@ -539,7 +539,9 @@ func watchHeap() func() int64 {
 
 func init() {
 	parts = append(parts, part{
-		routes: `viewers GET /api/v1/events
+		streams: []stream{{eventPath(newYork), "text/csv", "bib,name,sex,age\n", "1,Ada,F,30\n"}},
+		routes: `viewers GET /race
+viewers GET /api/v1/events
 viewers GET /api/v1/events/:event/registrations
 operators POST /api/v1/events/:event/registrations
 viewers GET /api/v1/events/:event/registrations/:bib

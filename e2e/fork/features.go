@@ -85,7 +85,7 @@ var features = []feature{
 		"webrole/internal/feature/quotas", "webrole/quota_test.go", "workerrole/internal/feature/quotas", "e2e/crash/quota_test.go", "e2e/browser/mine_test.go",
 	}},
 	{name: "registrations", words: []string{"setUpRace", "raceFields"}, files: []string{
-		"webrole/web/src/entry/race.ts", "webrole/web/src/tie.ts", "webrole/web/templates/race.html", "webrole/web/templates/parts/race.html", "webrole/web/static/start-list.csv",
+		"webrole/web/src/entry/race.ts", "webrole/web/src/tie.ts", "webrole/web/templates/race.html", "webrole/web/templates/parts/race.html", "webrole/web/templates/path/6-*", "webrole/web/static/start-list.csv",
 		"shared/registrations", "webrole/internal/api/registrations_test.go", "webrole/internal/feature/races", "webrole/internal/startlist", "webrole/registrations_test.go",
 		"workerrole/internal/feature/races", "e2e/cmd/register", "e2e/race", "e2e/journey/race.go", "e2e/scenes/race.go",
 		"shared/scene/stories/20-the-race.txt", "e2e/cmd/up/reset_test.go", "e2e/hostile",

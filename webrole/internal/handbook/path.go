@@ -45,8 +45,9 @@ func (h *Handbook) readStop(s *Stop, files fs.FS, name string) error {
 		s.Sections[heading], err = template.HTML(html), errors.Join(err, failed) //nolint:gosec // ours
 	}
 	for _, name := range s.Patterns {
-		_, near, _ := h.Find(name)
-		s.Near = append(s.Near, near) // a test has that it is there
+		if _, near, _ := h.Find(name); near != nil { // it is gone with its feature
+			s.Near = append(s.Near, near)
+		}
 	}
 	return err
 }
