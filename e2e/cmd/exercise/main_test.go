@@ -118,6 +118,10 @@ var tempting = []struct {
 		10, "every unclear view is counted", `if slices.Contains(strings.Fields(row.String("Latest")), viewID) {`,
 		`if slices.Contains(strings.Fields(row.String("Latest")+" "+viewID), viewID) {`,
 	},
+	{
+		5, "sent before it can be claimed", "	if err := r.Store.Reopen(ctx, view, lost); err != nil {\n		return 0, err\n	}\n	return len(lost), r.Store.Resend(ctx, view.Record, lost)\n",
+		"	if err := r.Store.Resend(ctx, view.Record, lost); err != nil {\n		return 0, err\n	}\n	return len(lost), r.Store.Reopen(ctx, view, lost)\n",
+	},
 	{11, "a large window", "min(before.Items+Window, s.windowItems(planOf(doc)))", "min(before.Items+25, s.windowItems(planOf(doc)))"},
 	{12, "whatever the option says", "k.row >= b.options.OpensAfter", "k.row >= 3"},
 }
