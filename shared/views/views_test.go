@@ -107,15 +107,15 @@ func TestUnclearTryAtABusyRowCountsOnce(t *testing.T) {
 			t.Parallel()
 			others, faulty := open(t)
 			id := engine.NewID()
-			swap := func() {
+			swap := func(views string) {
 				for n := range Shards {
-					if err := others.add(t.Context(), shardKey(today.Format(dayFormat), n+1), id, fmt.Sprint("view", n)); err != nil {
+					if err := others.add(t.Context(), shardKey(today.Format(dayFormat), n+1), id, fmt.Sprint(views, n)); err != nil {
 						t.Error(err)
 					}
 				}
 			}
 			others.mustCount(t, id, today, 1) // the day has its row
-			swap()                            // and every suffix
+			swap("first")                     // and every suffix
 			faults := &inject.Transport{Choose: inject.Once(fault, 1, func(r *http.Request) bool { return r.Method == http.MethodPut })}
 			c := faulty(faults, azstore.Retry{Strategy: azstore.Fixed, MaxRetries: 3, Delay: 2 * time.Second})
 			c.days.Store(today.Format(dayFormat), struct{}{})
@@ -127,7 +127,7 @@ func TestUnclearTryAtABusyRowCountsOnce(t *testing.T) {
 				}
 				return nil
 			})
-			swap()
+			swap("later")
 			if err := <-done; err != nil {
 				t.Fatal(err)
 			}
