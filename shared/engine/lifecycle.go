@@ -193,7 +193,7 @@ func (s *Store[V, P]) Reopen(ctx context.Context, view View[V, P], messages []Ou
 // whose worker may still write a blob. Safe to repeat.
 //
 // A worker may insert a row while the subject is being purged. No query goes over all subjects,
-// so the subject's mark stays, and the reconciler erases what is left when that is old.
+// so its mark stays, and the reconciler erases such a row when the mark is old.
 func (s *Store[V, P]) Erase(ctx context.Context, id ID, withMeta bool) (claimed bool, _ error) {
 	rec, err := s.Get(ctx, id)
 	there := !errors.Is(err, ErrNotFound)

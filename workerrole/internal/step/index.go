@@ -19,7 +19,7 @@ import (
 // Index makes the catalogue and the rows of features follow META.
 //
 //	Reads   META
-//	Writes  tables catalog, recent, owners, those of features
+//	Writes  tables catalog and recent, those of features
 //	Repeat  makes the same rows: safe any number of times, in any order
 //	Why     the copies are in other partitions than the truth, so no transaction
 //	        covers both; repeating this step makes them equal in the end (T8)
