@@ -38,7 +38,7 @@ const (
 //
 //	go test ./shared/azq/histories -run '^$' -bench Leases -benchtime 1x
 func BenchmarkLeases(b *testing.B) {
-	b.Run("model-10000", func(b *testing.B) {
+	b.Run("model", func(b *testing.B) {
 		connection := startModel(b)
 		holdLeases(b, 10_000, func(watched *renewals) *azstore.Account {
 			a, err := azstore.Open(azstore.Config{ConnectionString: connection, Transport: watched})
@@ -48,7 +48,7 @@ func BenchmarkLeases(b *testing.B) {
 			return a
 		})
 	})
-	b.Run("azurite-1000", func(b *testing.B) {
+	b.Run("azurite", func(b *testing.B) {
 		holdLeases(b, 1_000, func(watched *renewals) *azstore.Account {
 			return azuritetest.AccountWith(b, func(c *azstore.Config) { c.Transport, c.Retry = watched, azstore.DefaultRetry })
 		})
