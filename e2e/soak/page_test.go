@@ -118,7 +118,7 @@ func (r *Report) Page() string {
 	line := func(name, format string, args ...any) {
 		s.Rows = append(s.Rows, []string{name, fmt.Sprintf(format, args...)})
 	}
-	line("load and faults", "%v, with leases of %v; %v until the last user had finished, then %v until rest", r.Options.Duration, r.Options.Visibility, r.Loaded.Round(time.Second), r.Settled.Round(time.Second))
+	line("load and faults", "%v, with leases of %v; %v until the last user had finished, at rest %v after that", r.Options.Duration, r.Options.Visibility, r.Loaded.Round(time.Second), r.Settled.Round(time.Second))
 	line("roles", "%d web roles, %d workers", webs, workers)
 	kills := 0
 	for _, k := range []kind{killWorker, killWeb, killFFmpeg, lateCommit} {

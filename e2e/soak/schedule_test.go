@@ -61,9 +61,9 @@ const (
 	stopWorker kind = "SIGSTOP worker"
 	stopWeb    kind = "SIGSTOP web"
 	killFFmpeg kind = "SIGKILL ffmpeg"
-	zombie     kind = "zombie"       // a worker frozen before a commit, woken after another did its work
-	lateCommit kind = "late commit"  // a worker dies whose commit is under way, and arrives after another attempt's
-	clearQueue kind = "clear queues" // by the operator's route: only the reconciler finds what was lost
+	zombie     kind = "worker frozen before a commit"       // a worker frozen before a commit, woken after another did its work
+	lateCommit kind = "commit of a killed worker held back" // a worker dies whose commit is under way, and arrives after another attempt's
+	clearQueue kind = "clear queues"                        // by the operator's route: only the reconciler finds what was lost
 )
 
 type event struct {
