@@ -11,8 +11,8 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 )
 
-// ChunkJob is one run of ffmpeg over one chunk: it decodes once and writes all renditions of
-// the plan, and the still images of the chunk.
+// ChunkJob is one run of ffmpeg over one chunk: it decodes once and writes any
+// number of renditions, and the still images of the chunk.
 type ChunkJob struct {
 	Source Source
 	Plan   video.Plan
@@ -23,7 +23,8 @@ type ChunkJob struct {
 	// of the source. Too small a one shows as missing leading frames, never as wrong ones.
 	Margin float64
 	// End is the frame to stop at, exclusive, when the source has that many.
-	End int64
+	End        int64
+	Renditions []video.Rendition // of the plan
 	// Stills says that the chunk's tiles, and the poster if it is in the chunk, are made.
 	Stills bool
 	// Preview says that a viewer waits for it, as for the first chunk, and that it is not kept.
@@ -75,7 +76,7 @@ func (t *Tool) chunkLine(job ChunkJob) *ff.Stream {
 	branches := t.chunkFrames(job).Split()
 	var outputs []*ff.Stream // each has the branch of its number
 	branch := func() *ff.Stream { return branches.Get(strconv.Itoa(len(outputs))) }
-	for _, r := range plan.Renditions {
+	for _, r := range job.Renditions {
 		outputs = append(outputs, scaled(branch(), plan, r.Width, r.Height).
 			Output(r.Name+".m3u8", renditionOptions(job, r)))
 	}

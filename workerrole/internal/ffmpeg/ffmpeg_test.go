@@ -124,7 +124,7 @@ func TestEveryInputIsGuarded(t *testing.T) {
 	out := filepath.Join(dir, "out")
 	chunk := func(index int) func(Source) error {
 		return func(src Source) error {
-			return tool.Chunk(t.Context(), ChunkJob{Source: src, Plan: plan, Index: index, Dir: dir, Margin: 1, End: 240, Stills: true})
+			return tool.Chunk(t.Context(), ChunkJob{Source: src, Plan: plan, Index: index, Dir: dir, Margin: 1, End: 240, Renditions: plan.Renditions, Stills: true})
 		}
 	}
 	strangers := map[string]func(Source) error{

@@ -42,7 +42,7 @@ func TestEveryCommandIsSandboxed(t *testing.T) {
 	src, out := Source{URL: filepath.Join(dir, "source"), Demuxer: "mov"}, filepath.Join(dir, "out")
 	commands := map[string]func(*Tool){
 		"Chunk": func(tool *Tool) {
-			_ = tool.Chunk(t.Context(), ChunkJob{Source: src, Plan: plan, Dir: dir, End: 120})
+			_ = tool.Chunk(t.Context(), ChunkJob{Source: src, Plan: plan, Dir: dir, End: 120, Renditions: plan.Renditions})
 		},
 		"Sound": func(tool *Tool) {
 			_, _ = tool.Sound(t.Context(), SoundJob{Source: src, Dir: dir, To: 1024})

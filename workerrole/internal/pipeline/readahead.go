@@ -17,7 +17,7 @@ const (
 	// follows a jump is read in vain, and not shorter, because requests cost.
 	blockSize = 512 << 10
 	// kept is how much of the source stays in memory, for each attempt. It is more than
-	// two readers have asked for and not read: a preview is made by two.
+	// two readers have asked for and not read: a first chunk is made by two.
 	kept = 8 << 20
 )
 
