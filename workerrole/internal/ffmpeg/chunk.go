@@ -192,7 +192,8 @@ func renditionOptions(job ChunkJob, r video.Rendition) ff.KwArgs {
 		// Written once, at the end: rewriting a file waits for the disk on some systems.
 		"hls_list_size": "0", "hls_playlist_type": "vod",
 		"hls_segment_type": "fmp4",
-		// Without it every chunk's decode time starts at 0 and its init segment differs.
+		// Without it every chunk's decode time starts at 0 and its init segment differs. With
+		// the flag cmaf as well, players built on ffmpeg show the picture two frames late.
 		"hls_segment_options":  "movflags=+frag_discont",
 		"hls_flags":            "independent_segments+single_file",
 		"hls_segment_filename": RenditionFile(r.Name),
