@@ -140,7 +140,7 @@ func (c config) LogValue() slog.Value {
 		slog.Any("hosts", c.Hosts), slog.Any("origins", c.Origins), slog.Any("rate", c.Rate), slog.Any("proxies", c.Proxies), slog.Bool("publicOps", c.PublicOps), slog.Any("opsFrom", c.OpsFrom),
 		slog.Any("prices", c.Prices),
 		slog.Int64("uploadMemory", c.UploadMemory),
-		slog.Duration("drainDelay", c.DrainDelay), slog.Duration("drainTimeout", c.DrainTimeout),
+		slog.Int("connections", c.Open), slog.Duration("requestTimeout", c.WorkTime), slog.Duration("drainDelay", c.DrainDelay), slog.Duration("drainTimeout", c.DrainTimeout),
 	}
 	for _, f := range c.optional {
 		shown = append(shown, f.Settings)

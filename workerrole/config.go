@@ -99,6 +99,7 @@ func (c config) LogValue() slog.Value {
 		slog.Duration("reconcileInterval", c.ReconcileEvery), slog.Duration("reconcileGrace", c.ReconcileGrace),
 		slog.Duration("janitorInterval", c.JanitorEvery), slog.Duration("janitorGrace", c.JanitorGrace),
 		slog.Duration("clipLife", c.ClipLife),
+		slog.Duration("auditLife", c.AuditLife),
 		slog.Duration("abandonAfter", c.AbandonAfter),
 		slog.Duration("purgeLinger", c.PurgeLinger), slog.Duration("drainTimeout", c.DrainTimeout))
 }

@@ -4,14 +4,16 @@ package settingstest
 import (
 	"bytes"
 	"log/slog"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cutroom/cutroom/shared/azstore"
 )
 
 // Logged fails the test unless the log of a role's settings shows what is in
-// force and no secret. load reads the settings through getenv. The variables of
+// force, each duration of the struct that load returns, and no secret. load reads the settings through getenv. The variables of
 // env belong to the role; token is the value of one of them that is a secret.
 func Logged(t *testing.T, load func(getenv func(string) string) (slog.LogValuer, error), env map[string]string, token string, want ...string) {
 	t.Helper()
@@ -32,6 +34,11 @@ func Logged(t *testing.T, load func(getenv func(string) string) (slog.LogValuer,
 		}
 	}
 	want = append(want, "config.storage.blobs=https://films.blob.core.windows.net", "config.storage.prefix=stage2", "TryTimeout:7s", "finish=1m17s")
+	for i, value := 0, reflect.ValueOf(cfg); i < value.NumField(); i++ {
+		if d := value.Field(i); d.Type() == reflect.TypeFor[time.Duration]() && d.Int() != 0 { // 0: for tests only
+			want = append(want, "="+time.Duration(d.Int()).String())
+		}
+	}
 	for _, text := range want {
 		if !strings.Contains(out.String(), text) {
 			t.Errorf("the log lacks %s:\n%s", text, &out)
