@@ -23,7 +23,7 @@ func TestIdleCostIsWhatThePagesSay(t *testing.T) {
 	said := captured(t, "docs/azure.md", `an idle stack \| ([\d.]+) USD a month with two workers, ([\d.]+) with twenty`)
 	near("docs/azure.md, an idle stack of two workers, USD a month", said[0], kept[1], 0.1)
 	near("docs/azure.md, an idle stack of twenty workers, USD a month", said[1], kept[2], 0.1)
-	said = captured(t, "docs/azure.md", `for ([\d.]+) USD with one worker or two, and ([\d.]+) with twenty`)
+	said = captured(t, "docs/azure.md", `cost ([\d.]+) USD with one worker or two, and ([\d.]+) with twenty`)
 	near("docs/azure.md, one idle worker, USD a month", said[0], kept[0], 0.1)
 	near("docs/azure.md, twenty idle workers, USD a month", said[1], kept[2], 0.1)
 	looked := captured(t, "docs/benchmarks.md", regexp.QuoteMeta(lengths.label)+` +(\d+): ([\d.]+)`)
