@@ -221,9 +221,8 @@ func (k *Keeper) apply(ctx context.Context, rows []Row, old []Key) error {
 
 // Load fills an index that has no rows of these videos and no other writers. Rows of
 // different videos that share a partition are written in one transaction, so it needs a
-// fraction of the requests of as many Syncs. It does not call Applied, and returns what it has
-// written. Safe to repeat; it needs memory for all videos.
-func (k *Keeper) Load(ctx context.Context, videos []video.Video) ([]Key, error) {
+// fraction of the requests of as many Syncs. Safe to repeat; it needs memory for all videos.
+func (k *Keeper) Load(ctx context.Context, videos []video.Video) error {
 	var all, refs []Row
 	for _, v := range videos {
 		if rows := k.rowsOf(v); len(rows) > 0 {
@@ -232,9 +231,9 @@ func (k *Keeper) Load(ctx context.Context, videos []video.Video) ([]Key, error) 
 		}
 	}
 	if err := k.apply(ctx, append(refs, all...), nil); err != nil {
-		return nil, fmt.Errorf("loading rows: %w", err)
+		return fmt.Errorf("loading rows: %w", err)
 	}
-	return keysOf(all), nil
+	return k.Applied(ctx, keysOf(all), false)
 }
 
 // Key names a derived row.
