@@ -168,7 +168,7 @@ func withShelf(ctx context.Context, b *bench, size int, use func(*shelf) error) 
 	}
 	b.say("loading %d videos", size)
 	began := time.Now()
-	if err := s.catalog.Load(ctx, videos); err != nil {
+	if _, err := s.catalog.Load(ctx, videos); err != nil {
 		return err
 	}
 	if err := s.index.Load(ctx, videos); err != nil {

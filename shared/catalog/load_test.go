@@ -26,7 +26,7 @@ func TestLoad(t *testing.T) {
 	}
 	ctx, meter := azstore.WithCounter(t.Context())
 	for range 2 {
-		if err := w.Load(ctx, all); err != nil {
+		if _, err := w.Load(ctx, all); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(w.model(t), w.dump(t)); diff != "" {

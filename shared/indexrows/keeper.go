@@ -221,8 +221,9 @@ func (k *Keeper) apply(ctx context.Context, rows []Row, old []Key) error {
 
 // Load fills an index that has no rows of these videos and no other writers. Rows of
 // different videos that share a partition are written in one transaction, so it needs a
-// fraction of the requests of as many Syncs. Safe to repeat; it needs memory for all videos.
-func (k *Keeper) Load(ctx context.Context, videos []video.Video) error {
+// fraction of the requests of as many Syncs. It does not call Applied, and returns what it has
+// written. Safe to repeat; it needs memory for all videos.
+func (k *Keeper) Load(ctx context.Context, videos []video.Video) ([]Key, error) {
 	var all, refs []Row
 	for _, v := range videos {
 		if rows := k.rowsOf(v); len(rows) > 0 {
@@ -231,9 +232,9 @@ func (k *Keeper) Load(ctx context.Context, videos []video.Video) error {
 		}
 	}
 	if err := k.apply(ctx, append(refs, all...), nil); err != nil {
-		return fmt.Errorf("loading rows: %w", err)
+		return nil, fmt.Errorf("loading rows: %w", err)
 	}
-	return k.Applied(ctx, keysOf(all), false)
+	return keysOf(all), nil
 }
 
 // Key names a derived row.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstore/tablestore"
 	"github.com/cutroom/cutroom/shared/indexrows"
+	"github.com/cutroom/cutroom/shared/video"
 )
 
 const (
@@ -17,6 +18,20 @@ const (
 
 // keepVocabulary makes the rows about terms right whose lists a run has changed.
 func (x *Index) keepVocabulary(ctx context.Context, changed []indexrows.Key, unsure bool) error {
+	return eachTerm(ctx, changed, func(ctx context.Context, term string) error { return x.keepTerm(ctx, term, unsure) })
+}
+
+// Load fills the index as indexrows.Keeper.Load does. Without other writers it need not look
+// at the list of a term that it has just written.
+func (x *Index) Load(ctx context.Context, videos []video.Video) error {
+	written, err := x.Keeper.Load(ctx, videos)
+	if err != nil {
+		return err
+	}
+	return eachTerm(ctx, written, func(ctx context.Context, term string) error { return x.writeTerm(ctx, term, true) })
+}
+
+func eachTerm(ctx context.Context, changed []indexrows.Key, do func(context.Context, string) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
 	begun := map[string]bool{}
@@ -26,7 +41,7 @@ func (x *Index) keepVocabulary(ctx context.Context, changed []indexrows.Key, uns
 			continue
 		}
 		begun[term] = true
-		group.Go(func() error { return x.keepTerm(ctx, term, unsure) })
+		group.Go(func() error { return do(ctx, term) })
 	}
 	return group.Wait()
 }
