@@ -277,8 +277,8 @@ func (w *world) grow(videos, runners int) *world {
 			return err
 		})
 	}
-	err := errors.Join(group.Wait(), catalog.New(w.account).Load(w.t.Context(), all))
-	if err != nil {
+	_, err := catalog.New(w.account).Load(w.t.Context(), all)
+	if err := errors.Join(group.Wait(), err); err != nil {
 		w.t.Fatal(err)
 	}
 	for _, p := range parts {

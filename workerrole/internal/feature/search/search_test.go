@@ -442,7 +442,8 @@ func (h *history) compareRows() {
 			videos = append(videos, rec.Subject)
 		}
 	}
-	if err := errors.Join(catalog.New(fresh).Load(h.Context(), videos), searchindex.New(fresh).Load(h.Context(), videos)); err != nil {
+	_, err := catalog.New(fresh).Load(h.Context(), videos)
+	if err := errors.Join(err, searchindex.New(fresh).Load(h.Context(), videos)); err != nil {
 		h.Fatal(err)
 	}
 	if diff := gocmp.Diff(rowsOf(h.T, fresh), rowsOf(h.T, h.account)); diff != "" {
