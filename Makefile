@@ -72,7 +72,7 @@ bench: ## print ratios measured in one run
 	@scripts/bootstrap run
 	@scripts/gorun bench
 
-burst: ## upload 60 videos at once to workers that follow the queues, and to fixed fleets; a plot in .run/; needs root
+burst: ## upload 60 videos, six at once, to workers that follow the queues, and to fixed fleets; a plot in .run/; needs root
 	@scripts/bootstrap run
 	@scripts/gorun burst
 

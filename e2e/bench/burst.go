@@ -44,7 +44,7 @@ type Sample struct {
 	Messages int64 // in all queues, visible and hidden; -1 when it could not be read
 }
 
-// Burst uploads 60 short videos at once to a fleet that follows the queues, from 1 to 4
+// Burst uploads 60 short videos, six at once, to a fleet that follows the queues, from 1 to 4
 // workers and back, and to fixed fleets of 1 and 4 (paper row Q18). Each worker is held
 // to a part of a core, so that a worker more is more computing power.
 func Burst(ctx context.Context, bin, cache string, say func(string)) (fleets []Fleet, _ error) {
@@ -232,7 +232,7 @@ func BurstNote(load string) string {
 // BurstPlot is the fleets over time as SVG: processes, messages, videos that are ready.
 func BurstPlot(fleets []Fleet, note string) []byte {
 	c := chart.Chart{
-		Title: fmt.Sprintf("%d videos uploaded at once to fleets of workers", burstVideos), Notes: []string{note},
+		Title: fmt.Sprintf("%d videos, %d uploads at once, to fleets of workers", burstVideos, uploadsAtOnce), Notes: []string{note},
 		X: chart.Axis{Label: "seconds since the first upload began", High: 1},
 		Panels: []chart.Panel{
 			{Title: "worker processes", Y: chart.Axis{High: burstMost + 1}},

@@ -42,6 +42,13 @@ func parts(t *testing.T, s *enginetest.Store, id engine.ID, p enginetest.Plan, s
 	}
 }
 
+func becomesPlayable(t *testing.T, s *enginetest.Store, id engine.ID) {
+	t.Helper()
+	if _, err := s.Change(t.Context(), id, "", func(v *enginetest.Sum) ([]engine.OutboxMessage, error) { v.Playable = true; return nil, nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // readyToPlay makes a sum ready as the last step and its runner do.
 func readyToPlay(t *testing.T, s *enginetest.Store, id engine.ID, generation int) {
 	t.Helper()

@@ -61,6 +61,7 @@ func TestFanInDuringADelete(t *testing.T) {
 		id := uploaded(t, s)
 		planned(t, s, id, p)
 		parts(t, s, id, p)
+		becomesPlayable(t, s, id) // so that the promise is the first write
 		return id
 	})
 	if won, err := fanIn(t, late, id); won || err != nil || !erased.Load() {
@@ -71,15 +72,27 @@ func TestFanInDuringADelete(t *testing.T) {
 	}
 }
 
-// A step that fails while its sum is erased adds nothing to it.
+// A step that fails while its sum is erased adds nothing to it, whether the sum fails with it or
+// the step fails alone.
 func TestStepFailsDuringADelete(t *testing.T) {
 	t.Parallel()
-	late, a, id, erased := erasedMeanwhile(t, func(s *enginetest.Store, _ *outgoing) engine.ID { return uploaded(t, s) })
-	k := engine.Key{ID: id, Generation: 1, Step: enginetest.Split} // never claimed: it has no row
-	if err := late.FailStep(t.Context(), k, &engine.Failure{Code: engine.ProcessingFailed}); err != nil || !erased.Load() {
-		t.Errorf("FailStep = %v; erased in between: %t", err, erased.Load())
-	}
-	if n := rows(t, a, declared.Table); n != 0 {
-		t.Errorf("%d rows are left of the erased sum", n)
+	for _, step := range []string{enginetest.Split, stepChecked} {
+		t.Run(step, func(t *testing.T) {
+			t.Parallel()
+			late, a, id, erased := erasedMeanwhile(t, func(s *enginetest.Store, _ *outgoing) engine.ID {
+				id := uploaded(t, s)
+				if step != enginetest.Split {
+					planned(t, s, id, promising())
+				}
+				return id
+			})
+			k := engine.Key{ID: id, Generation: 1, Step: step} // never claimed: it has no row
+			if err := late.FailStep(t.Context(), k, &engine.Failure{Code: engine.ProcessingFailed}); err != nil || !erased.Load() {
+				t.Errorf("FailStep = %v; erased in between: %t", err, erased.Load())
+			}
+			if n := rows(t, a, declared.Table); n != 0 {
+				t.Errorf("%d rows are left of the erased sum", n)
+			}
+		})
 	}
 }

@@ -371,9 +371,7 @@ func TestCommitThatWasOvertakenStillLooks(t *testing.T) {
 	id := uploaded(t, s)
 	const pairs = 10
 	planned(t, s, id, plan(pairs, false))
-	if _, err := s.Change(t.Context(), id, "", func(v *enginetest.Sum) ([]engine.OutboxMessage, error) { v.Playable = true; return nil, nil }); err != nil {
-		t.Fatal(err)
-	}
+	becomesPlayable(t, s, id)
 	add := func(i int) {
 		c, err := s.Claim(t.Context(), key(id, enginetest.Add, i), fmt.Sprint(i), "w", time.Time{})
 		if err == nil {
