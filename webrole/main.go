@@ -3,7 +3,7 @@
 // Start as many as there are users for: they share nothing but the storage
 // account (paper rows Q1 and Q2).
 //
-// First in the reading order. Next: shared/video, the words of the domain.
+// Next: webrole/internal/httpapi, the routes.
 package main
 
 import (

@@ -1,8 +1,7 @@
 // Command workerrole receives work items from the queues and runs their steps. Any
 // number may run: they share nothing but the storage account (paper rows Q1 and Q4).
 //
-// Next in the reading order: shared/azq, how a message is received, its
-// lease renewed, and settled.
+// First in the reading order (docs/design.md). Next: shared/video, the words of the domain.
 package main
 
 import (

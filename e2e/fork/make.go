@@ -46,6 +46,9 @@ func Make(dir string, c Choice) (changed int, err error) {
 	if err == nil && len(c.Without) > 0 {
 		_, err = Remove(dir, c.Without...)
 	}
+	if err == nil { // so that `git commit -a` takes new files, and `git reset --hard` removes them
+		_, err = output(dir, "git", "add", "--intent-to-add", "--all")
+	}
 	return changed, err
 }
 
@@ -53,7 +56,7 @@ func Make(dir string, c Choice) (changed int, err error) {
 // line, and what it is without or only, as `make fork` takes them.
 const record = ".upstream"
 
-// note writes the record; `git commit -a` takes it.
+// note writes the record.
 func note(dir string, c Choice) error {
 	commit, err := output(dir, "git", "rev-parse", "HEAD")
 	if err != nil {
@@ -69,8 +72,7 @@ func note(dir string, c Choice) error {
 	if err := os.WriteFile(filepath.Join(dir, record), []byte(text), 0o600); err != nil {
 		return fmt.Errorf("note the commit of upstream: %w", err)
 	}
-	_, err = output(dir, "git", "add", "--intent-to-add", record)
-	return err
+	return nil
 }
 
 // recorded returns the commit of upstream that the fork in dir holds, and what the fork is.

@@ -43,6 +43,9 @@ func smallFork(t *testing.T, without ...string) (upstream, tree string) {
 		t.Fatal(err)
 	}
 	run(t, tree, "git", "commit", "--quiet", "-a", "-m", "Reel")
+	if rest := run(t, tree, "git", "status", "--porcelain"); rest != "" {
+		t.Errorf("not committed:\n%s", rest)
+	}
 	return upstream, tree
 }
 

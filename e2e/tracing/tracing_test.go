@@ -87,6 +87,9 @@ func TestOneTraceFromUploadToReady(t *testing.T) {
 		t.Fatal(err)
 	}
 	judge(t, collected, key)
+	if _, raw := collected.all(); strings.Contains(raw, "/"+v.Id) {
+		t.Error("a span holds the path of a request")
+	}
 }
 
 // showSecrets asks with an API key and with a token of playback, which no span may hold.

@@ -282,7 +282,7 @@ func TestPipelineRedacts(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = createQueue(azstore.WithoutRetry(t.Context()), a)
-	if err == nil || strings.Contains(err.Error(), "topsecret") || !errors.Is(err, inject.ErrReset) {
+	if err == nil || strings.Contains(err.Error(), "?sv") || !errors.Is(err, inject.ErrReset) {
 		t.Errorf("error: %v", err)
 	}
 }

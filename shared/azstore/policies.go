@@ -5,9 +5,11 @@ import (
 	"context"
 	"crypto/md5" //nolint:gosec // the checksum of the protocol (Content-MD5), not a secret
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -37,6 +39,9 @@ func (o operation) Do(req *policy.Request) (*http.Response, error) {
 	ctx, span := o.span(req)
 	resp, err := req.WithContext(context.WithValue(ctx, serviceKey{}, Service(o))).Next()
 	if err != nil {
+		if sent, ok := errors.AsType[*url.Error](err); ok {
+			sent.URL = req.Raw().URL.Host // logs and traces quote it: see span
+		}
 		err = &unansweredError{Service(o), err}
 		span.SetStatus(codes.Error, err.Error())
 	} else {

@@ -26,8 +26,10 @@ type Entity struct {
 	mistake *error // what Err returns; nil in a row that was not read
 }
 
-// opIDProperty is the property of the write id: see the package comment.
-const opIDProperty = "OpId"
+const (
+	opIDProperty = "OpId" // the property of the write id: see the package comment
+	opIDUnits    = 26     // of a text by rand.Text
+)
 
 // Err returns the first mistake that a getter met: a property of another type than it was
 // asked for. Decode, Into and Query.Read look at it.

@@ -63,7 +63,7 @@ func checkEntity(e Entity) error {
 		return limitf("%d properties, at most %d", len(e.Props), maxProps-1)
 	}
 	// The service's own formula for the size of a row.
-	size := 4 + 2*(utf16Len(e.PartitionKey)+utf16Len(e.RowKey)) + 8 + 2*len(opIDProperty) + 4 + 2*24
+	size := 4 + 2*(utf16Len(e.PartitionKey)+utf16Len(e.RowKey)) + 8 + 2*len(opIDProperty) + 4 + 2*opIDUnits
 	for name, value := range e.Props {
 		if slices.Contains([]string{"PartitionKey", "RowKey", "Timestamp", opIDProperty}, name) {
 			return limitf("property name %s is reserved", name)

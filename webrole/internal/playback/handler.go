@@ -9,8 +9,6 @@
 //
 // Every request looks at META first, a point read, so that a deleted video
 // answers 404 from its tombstone on.
-//
-// Last in the reading order.
 package playback
 
 import (

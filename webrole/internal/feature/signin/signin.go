@@ -254,9 +254,9 @@ func ownerOf(subject string) string {
 	return "oidc:" + hex.EncodeToString(sum[:16])
 }
 
-// role is the highest of our roles in a claim.
+// role is the highest of our roles in a claim, or the configured one when it has none of them.
 func (s *SignIn) role(claim any) access.Role {
-	found := s.config.Role
+	var found access.Role
 	values, isList := claim.([]any)
 	if !isList {
 		values = []any{claim}
@@ -266,7 +266,7 @@ func (s *SignIn) role(claim any) access.Role {
 			found = role
 		}
 	}
-	return found
+	return cmp.Or(found, s.config.Role)
 }
 
 // flow is the OAuth 2 client and its issuer. While that is away, a request waits for the

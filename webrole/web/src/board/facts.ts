@@ -4,6 +4,9 @@ import { type Part, draw, html } from '../html';
 import { type Model, type Token, hue } from './model';
 import { where } from './words';
 
+// Those with a file of their own; features have folders.
+const coreSteps = ['probe', 'encode', 'audio', 'finish', 'index', 'purge'];
+
 export class Facts {
   id = '';
 
@@ -37,7 +40,7 @@ export class Facts {
     if (t.item) facts.push(['Work item', code(t.item)]);
     if (t.row) facts.push(['Row', code(`videos · ${t.video} · ${t.row}`)]);
     facts.push(['Pattern', html`<a href="/patterns/${pattern(t)}">${code(`docs/patterns/${pattern(t)}.md`)}</a>`]);
-    if (/^[a-z0-9-]+$/.test(t.step)) facts.push(['Code', code(`workerrole/internal/step/${t.step}.go`)]);
+    if (coreSteps.includes(t.step)) facts.push(['Code', code(`workerrole/internal/step/${t.step}.go`)]);
     return facts;
   }
 }
