@@ -1,10 +1,15 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/cutroom/cutroom/shared/azstore"
+	"github.com/cutroom/cutroom/shared/azstore/azuritetest"
+	"github.com/cutroom/cutroom/shared/azstore/inject"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
@@ -45,4 +50,45 @@ func TestScaleToZeroIsRefused(t *testing.T) {
 			t.Errorf("%v: %v", env, err)
 		}
 	}
+}
+
+// Numbers that a board goes on to show during an outage are not told to a scaler, for as long as
+// it lasts.
+func TestScaleIsUnknownWhileQueuesAreAway(t *testing.T) {
+	t.Parallel()
+	outage := azuritetest.NewProxy(t)
+	s := startOps(t, map[string]string{
+		"AZURE_STORAGE_CONNECTION_STRING": outage.ConnectionString(), "CUTROOM_RETRY_MAX": "0",
+	})
+	readable := func() bool {
+		t.Helper()
+		a := s.call(http.MethodGet, "/ops/scale", nil)
+		if a.StatusCode != http.StatusOK && (a.StatusCode != http.StatusServiceUnavailable || a.code(t) != "storage_unavailable") {
+			t.Errorf("%s %s", a.Status, a.body)
+		}
+		return a.StatusCode == http.StatusOK
+	}
+	await := func(want bool) {
+		t.Helper()
+		azuritetest.Eventually(t, time.Minute, func() error {
+			if readable() != want {
+				return fmt.Errorf("readable: %t", !want)
+			}
+			return nil
+		})
+	}
+	await(true)
+	outage.Begin(inject.Burst{Service: azstore.Queues, Fault: inject.ServerBusy})
+	await(false)
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
+		if readable() {
+			t.Fatal("the scale is told while queues are away")
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if metrics := string(s.send(s.request(http.MethodGet, s.admin+"/metrics", nil)).body); !strings.Contains(metrics, "\ncutroom_scale_readable 0\n") {
+		t.Error("the metrics say that queues are readable")
+	}
+	outage.Calm()
+	await(true)
 }

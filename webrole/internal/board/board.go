@@ -8,6 +8,7 @@ package board
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"sync/atomic"
 	"time"
@@ -75,6 +76,7 @@ type State struct {
 	Event api.BoardEvent
 	JSON  []byte // Event, without line breaks
 	read  time.Time
+	stale error // why some of it is older
 }
 
 // State returns what is known, at most 500 ms old and read for all who ask at the same
@@ -106,6 +108,19 @@ func (b *Board) read() (*State, error) {
 	}
 	b.reader = r
 	return r.shown, nil
+}
+
+// Scale returns how many workers the queues want. It fails while some queue or the workers
+// cannot be read: what a board still shows then must not change a fleet.
+func (b *Board) Scale(ctx context.Context) (api.Scale, error) {
+	state, err := b.State(ctx)
+	if err == nil {
+		err = state.stale
+	}
+	if err != nil {
+		return api.Scale{}, fmt.Errorf("count the workers wanted: %w", err)
+	}
+	return state.Event.Scale, nil
 }
 
 // Watch yields the newest state again and again, each once; a slow watcher misses those in

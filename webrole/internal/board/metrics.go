@@ -51,13 +51,12 @@ func (m scaleMetrics) Collect(ch chan<- prometheus.Metric) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), scaleTimeout)
 	defer cancel()
-	state, err := m.board.State(ctx)
+	d, err := m.board.Scale(ctx)
 	if err != nil {
 		slog.Warn("metrics lack the queues", "error", err)
 		gauge(scaleRead, 0)
 		return
 	}
-	d := state.Event.Scale
 	gauge(scaleRead, 1)
 	gauge(scaleWanted, float64(d.Wanted))
 	gauge(scaleWorkers, float64(d.Workers))

@@ -55,7 +55,7 @@ type reader struct {
 
 	workersAt, poisonAt time.Time // when they were asked for; zero before
 	missedTitles        []engine.ID
-	trouble             string
+	unanswered          map[*time.Time]error // the latest of each ask, by its last, that failed
 
 	samples   []api.BoardSample // of the plots
 	sampledAt time.Time
@@ -74,7 +74,7 @@ type queueView struct {
 func (l *queueView) busy() { l.busyUntil = time.Now().Add(busyFor) }
 
 func newReader(b *Board) *reader {
-	r := &reader{board: b, poison: []api.Poison{}, samples: []api.BoardSample{}}
+	r := &reader{board: b, poison: []api.Poison{}, samples: []api.BoardSample{}, unanswered: map[*time.Time]error{}}
 	for _, spec := range b.parts.Queues.Specs() {
 		r.queueViews = append(r.queueViews, &queueView{queue: b.parts.Queues.Queue(spec.Name), messages: []api.BoardMessage{}})
 	}
@@ -88,14 +88,13 @@ func (r *reader) read() error {
 	if r.shown == nil && err == nil {
 		err = r.pass() // what is in the queues that hold messages
 	}
-	switch {
-	case err == nil:
-		r.trouble = ""
-	case r.shown == nil:
-		return err
-	case r.trouble == "":
-		slog.Warn("the board cannot read", "error", err)
-		r.trouble = "Storage does not answer: what is shown may be old."
+	if err != nil {
+		if r.shown == nil {
+			return err
+		}
+		if r.shown.stale == nil {
+			slog.Warn("the board cannot read", "error", err)
+		}
 	}
 	return r.show(time.Now())
 }
@@ -129,10 +128,21 @@ func (r *reader) pass() error {
 		group.Go(func() error {
 			ctx, cancel := context.WithTimeout(r.board.ctx, askTimeout)
 			defer cancel()
-			return a.do(ctx)
+			return r.note(a, a.do(ctx))
 		})
 	}
 	return group.Wait()
+}
+
+// note keeps whether an ask was answered. A title is asked for once, and is not missed.
+func (r *reader) note(a ask, err error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.unanswered, a.last)
+	if err != nil && a.every > 0 {
+		r.unanswered[a.last] = err
+	}
+	return err
 }
 
 func (r *reader) asks(now time.Time) []ask {

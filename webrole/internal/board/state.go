@@ -2,6 +2,7 @@ package board
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,7 +18,11 @@ import (
 
 // show makes the state of what was read. It is never changed once it is shown.
 func (r *reader) show(now time.Time) error {
-	s := api.BoardEvent{At: now.UTC(), Poison: r.poison, Trouble: r.trouble}
+	s := api.BoardEvent{At: now.UTC(), Poison: r.poison}
+	stale := errors.Join(slices.Collect(maps.Values(r.unanswered))...)
+	if stale != nil {
+		s.Trouble = "Storage does not answer: what is shown may be old."
+	}
 	later := r.latest()
 	s.Workers = api.Each(r.seen, func(w workers.Worker) api.BoardWorker { return workerOf(w, now, later) })
 	s.Queues = r.queues(s.Workers, later)
@@ -29,7 +34,7 @@ func (r *reader) show(now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("encode the board: %w", err)
 	}
-	r.shown = &State{Event: s, JSON: text, read: now}
+	r.shown = &State{Event: s, JSON: text, read: now, stale: stale}
 	return nil
 }
 

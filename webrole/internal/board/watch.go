@@ -1,7 +1,6 @@
 package board
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstore/settings"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/middleware"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 	"github.com/cutroom/cutroom/webrole/internal/scaling"
@@ -51,13 +49,7 @@ func (b *Board) feature(ops bool) web.Feature {
 
 // GetScale implements GET /ops/scale (paper rows Q4 and Q18).
 func (s *server) GetScale(c *gin.Context) {
-	web.Handle(c, http.StatusOK, func(ctx context.Context) (out api.Scale, _ error) {
-		state, err := s.State(ctx)
-		if err != nil {
-			return out, fmt.Errorf("count the workers wanted: %w", err)
-		}
-		return state.Event.Scale, nil
-	})
+	web.Handle(c, http.StatusOK, s.Scale)
 }
 
 // writeTimeout is how long a client may not read before it is cut off.
