@@ -110,8 +110,8 @@ func (b *Board) read() (*State, error) {
 	return r.shown, nil
 }
 
-// Scale returns how many workers the queues want. It fails while some queue or the workers
-// cannot be read: what a board still shows then must not change a fleet.
+// Scale returns how many workers the queues want. It fails while part of what boards show
+// cannot be read: old numbers must not change a fleet. Safe to repeat.
 func (b *Board) Scale(ctx context.Context) (api.Scale, error) {
 	state, err := b.State(ctx)
 	if err == nil {

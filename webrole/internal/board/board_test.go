@@ -120,3 +120,17 @@ func TestASilentWorkerDoesNotLead(t *testing.T) {
 		}
 	}
 }
+
+// A queue whose messages could not be read when it was last busy does not keep the trouble on.
+func TestTroubleEndsWithTheQuestion(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	if _, err := b.State(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.reader.unanswered[&b.reader.queueViews[0].peekAt] = errors.New("away")
+	azuritetest.Eventually(t, 10*time.Second, func() error {
+		_, err := b.Scale(t.Context())
+		return err
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -55,7 +56,7 @@ type reader struct {
 
 	workersAt, poisonAt time.Time // when they were asked for; zero before
 	missedTitles        []engine.ID
-	unanswered          map[*time.Time]error // the latest of each ask, by its last, that failed
+	unanswered          map[*time.Time]error // of asks that failed when last made, by ask.last
 
 	samples   []api.BoardSample // of the plots
 	sampledAt time.Time
@@ -112,7 +113,11 @@ func (a ask) due() time.Time { return a.last.Add(a.every) }
 // not answer.
 func (r *reader) pass() error {
 	now := time.Now()
-	due := slices.DeleteFunc(r.asks(now), func(a ask) bool { return now.Before(a.due()) })
+	asks := r.asks(now)
+	maps.DeleteFunc(r.unanswered, func(last *time.Time, _ error) bool { // a queue that is not busy any more
+		return !slices.ContainsFunc(asks, func(a ask) bool { return a.last == last })
+	})
+	due := slices.DeleteFunc(asks, func(a ask) bool { return now.Before(a.due()) })
 	slices.SortStableFunc(due, func(a, b ask) int { return a.due().Compare(b.due()) })
 	group, live := errgroup.WithContext(r.board.ctx)
 	group.SetLimit(parallel)
@@ -134,7 +139,7 @@ func (r *reader) pass() error {
 	return group.Wait()
 }
 
-// note keeps whether an ask was answered. A title is asked for once, and is not missed.
+// note keeps whether an ask was answered. That of a title does not count: it decides nothing.
 func (r *reader) note(a ask, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
