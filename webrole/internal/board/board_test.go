@@ -125,12 +125,10 @@ func TestASilentWorkerDoesNotLead(t *testing.T) {
 func TestTroubleEndsWithTheQuestion(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	if _, err := b.State(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	next := watch(t, b)
+	next()
 	b.reader.unanswered[&b.reader.queueViews[0].peekAt] = errors.New("away")
-	azuritetest.Eventually(t, 10*time.Second, func() error {
-		_, err := b.Scale(t.Context())
-		return err
-	})
+	if state := next(); state.stale != nil {
+		t.Errorf("trouble: %v", state.stale)
+	}
 }
